@@ -10,11 +10,13 @@
 #   make clean     remove build/
 #   make build-static, make build-asan    nginx from source with the module linked in
 
-BUILD     ?= $(CURDIR)/build
-NGINX     ?= $(shell PATH="$$PATH:/usr/sbin" command -v nginx)
-NGINX_DEV ?= /usr/share/nginx/src
-JOBS      ?= $(shell nproc)
-MODULE    := $(BUILD)/ngx_http_durable_module.so
+BUILD        ?= $(CURDIR)/build
+SHELL        := /bin/bash
+
+NGINX_BINARY ?= $(shell PATH="$$PATH:/usr/sbin" command -v nginx)
+NGINX_DEV    ?= /usr/share/nginx/src
+JOBS         ?= $(shell nproc)
+MODULE       := $(BUILD)/ngx_http_durable_module.so
 
 BUILD_PACKAGES := nginx nginx-dev g++ make libcjson-dev libsimdjson-dev libsqlite3-dev \
                   libevent-dev libssl-dev libpcre2-dev zlib1g-dev curl
@@ -167,10 +169,12 @@ build-static build-asan: build-%: need-build-packages
 
 # -------------------------------------------------------------------- tests
 
+# The quick ones first. CppUnit's summary is shown again, so that both end the output.
 test: need-test-packages
 	$(MAKE) --no-print-directory check
-	$(MAKE) --no-print-directory test-nginx
 	$(MAKE) --no-print-directory test-core
+	$(MAKE) --no-print-directory test-nginx
+	@echo "CppUnit: `tail -n 1 $(BUILD)/core-tests/output`"
 
 check: check-core check-registered check-symbols
 
@@ -212,22 +216,23 @@ $(BUILD)/core-tests/run: $(CORE_OBJECTS)
 
 -include $(CORE_OBJECTS:.o=.d)
 
+# CORE_TESTS="ChannelTest LineTest::a_dead_worker" runs these only.
 test-core: need-test-packages
 	@mkdir -p $(BUILD)
 	@exec 9> $(BUILD)/lock-core && flock 9 && $(SUBMAKE) $(BUILD)/core-tests/run 9>&-
-	$(BUILD)/core-tests/run $(CORE_TESTS)
+	@set -o pipefail; $(BUILD)/core-tests/run $(CORE_TESTS) 2>&1 | tee $(BUILD)/core-tests/output
 
 # TESTS="t/a.t t/b.t" runs these only.
-TESTS ?= t
+TESTS        ?= t
 
 test-nginx: need-test-packages build
-	TEST_NGINX_BINARY=$(NGINX) TEST_NGINX_LOAD_MODULES=$(MODULE) \
+	TEST_NGINX_BINARY=$(NGINX_BINARY) TEST_NGINX_LOAD_MODULES=$(MODULE) \
 	    prove -j $(JOBS) -I t/lib -r $(TESTS)
 
 # ----------------------------------------------------------- demo and benchmark
 
 demo: build
-	@NGINX=$(NGINX) MODULE=$(MODULE) BUILD=$(BUILD) exec conf-examples/run-demo
+	@NGINX_BINARY=$(NGINX_BINARY) MODULE=$(MODULE) BUILD=$(BUILD) exec conf-examples/run-demo
 
 bench: build
-	@NGINX=$(NGINX) MODULE=$(MODULE) BUILD=$(BUILD) exec bench/run
+	@NGINX_BINARY=$(NGINX_BINARY) MODULE=$(MODULE) BUILD=$(BUILD) exec bench/run

@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "core/channel.h"
+
+#include "core/object.h"
+
+namespace durable {
+
+namespace {
+
+// Steps of freeing that one call may take; what is left goes to `free_leftovers`.
+constexpr int kFreeAtOnce = 256;
+
+// ---- readers of a message ----
+
+void place_reader(CursorRecord& cursor, MessageRecord& message) noexcept {
+    cursor.at = &message;
+    cursor.reader_next = message.readers;
+    cursor.reader_link = &message.readers;
+    if (message.readers != nullptr) message.readers->reader_link = &cursor.reader_next;
+    message.readers = &cursor;
+}
+
+void take_reader_out(CursorRecord& cursor) noexcept {
+    if (cursor.at == nullptr) return;
+    *cursor.reader_link = cursor.reader_next;
+    if (cursor.reader_next != nullptr) cursor.reader_next->reader_link = cursor.reader_link;
+    cursor.at = nullptr;
+    cursor.reader_next = nullptr;
+    cursor.reader_link = nullptr;
+}
+
+// ---- the log ----
+
+MessageRecord* create_place(const SharedLock& lock) noexcept { return lock.create<MessageRecord>(); }
+
+void free_message(ZoneLock& lock, ChannelRecord& channel, MessageRecord& message) noexcept {
+    if (message.prev != nullptr) message.prev->next = message.next;
+    if (channel.first == &message) channel.first = message.next;
+    if (channel.kept_from == &message) channel.kept_from = message.next;
+    if (channel.unread_from == &message) channel.unread_from = message.next;
+    if (message.next != nullptr) message.next->prev = message.prev;
+    if (message.is_kept) --channel.kept;
+    TextChain text{message.text, message.size + message.event_size};
+    text.release(lock);
+    lock.destroy(&message);
+}
+
+bool stands_before(const MessageRecord& message, const MessageRecord& other) noexcept {
+    return message.number != 0 && (other.number == 0 || message.number < other.number);
+}
+
+// Frees what no position can reach any more. True when done.
+bool trim(ZoneLock& lock, ChannelRecord& channel) noexcept {
+    for (int step = 0; step < kFreeAtOnce; ++step) {
+        MessageRecord* message = channel.unread_from;
+        if (message == channel.tail || message->readers != nullptr) return true;
+        channel.unread_from = message->next;
+        if (!message->is_kept || channel.is_closed) free_message(lock, channel, *message);
+    }
+    return false;
+}
+
+void forget_message(ZoneLock& lock, ChannelRecord& channel, MessageRecord& message) noexcept {
+    message.is_kept = false;
+    --channel.kept;
+    if (stands_before(message, *channel.unread_from)) free_message(lock, channel, message);
+}
+
+MessageRecord* first_kept(ChannelRecord& channel) noexcept {
+    if (channel.kept == 0) {
+        channel.kept_from = channel.tail;
+        return nullptr;
+    }
+    while (!channel.kept_from->is_kept) channel.kept_from = channel.kept_from->next;
+    return channel.kept_from;
+}
+
+// ---- the channel ----
+
+std::uint32_t channel_hash(const ObjectRecord& object, std::string_view name) noexcept {
+    return hash_bytes(name, object.hash);
+}
+
+void unlist(ZoneLock& lock, ChannelRecord& channel) noexcept {
+    if (!channel.is_listed) return;
+    channel.is_listed = false;
+    lock.root().channels.remove(channel);
+    channel.object_link.unlink();
+    --channel.object->channel_count;
+}
+
+ChannelRecord* create_channel(ZoneLock& lock, ObjectRecord& object, std::string_view name) noexcept {
+    auto* channel = lock.create<ChannelRecord>();
+    MessageRecord* tail = channel == nullptr ? nullptr : create_place(lock);
+    if (tail == nullptr) {
+        if (channel != nullptr) lock.destroy(channel);
+        return nullptr;
+    }
+    channel->object = &object;
+    ++object.references;
+    channel->first = channel->unread_from = channel->kept_from = channel->tail = tail;
+    channel->name_size = static_cast<std::uint8_t>(name.copy(channel->name_bytes, sizeof channel->name_bytes));
+    object.channels.push_back(*channel);
+    ++object.channel_count;
+    lock.root().channels.insert(*channel, channel_hash(object, name));
+    return channel;
+}
+
+// Ends the channel once nothing needs it (C-8), in bounded steps. The channel may be gone after it.
+bool settle(ZoneLock& lock, ChannelRecord& channel) noexcept {
+    if (channel.live == 0 && (channel.kept == 0 || channel.is_closed)) unlist(lock, channel);
+    if (!trim(lock, channel)) {
+        if (!channel.untrimmed_link.is_linked()) lock.root().untrimmed.push_back(channel);
+        return false;
+    }
+    channel.untrimmed_link.unlink();
+    if (channel.is_listed || channel.cursors != 0) return true;
+    ObjectRecord& object = *channel.object;
+    channel.close_reason.release(lock);
+    lock.destroy(channel.tail);
+    lock.destroy(&channel);
+    release_object(lock, object);
+    return true;
+}
+
+// Finds or makes object and channel. Whoever calls it settles the channel if nothing came of it.
+struct FoundChannel {
+    ChannelOutcome outcome = ChannelOutcome::ok;
+    ChannelRecord* channel = nullptr;
+};
+
+FoundChannel need_channel(ZoneLock& lock, std::string_view object_key, std::string_view name) noexcept {
+    ObjectRecord* object = refer_to_object(lock, object_key);
+    if (object == nullptr) return {ChannelOutcome::no_memory, nullptr};
+    FoundChannel found;
+    found.channel = find_channel(lock, *object, name);
+    if (found.channel == nullptr && object->channel_count >= lock.limits().channels) {
+        found.outcome = ChannelOutcome::channel_limit;
+    } else if (found.channel == nullptr) {
+        found.channel = create_channel(lock, *object, name);
+        if (found.channel == nullptr) found.outcome = ChannelOutcome::no_memory;
+    }
+    release_object(lock, *object);
+    return found;
+}
+
+// ---- stations ----
+
+void make_ready(ZoneLock& lock, StationRecord& station) noexcept {
+    if (!station.ready_link.is_linked()) lock.root().slots[station.slot]->ready.push_back(station);
+    lock.wake(station.slot);
+}
+
+void make_stations_ready(ZoneLock& lock, ChannelRecord& channel) noexcept {
+    for (StationRecord* station = channel.stations.front(); station != nullptr; station = channel.stations.next(*station)) {
+        make_ready(lock, *station);
+    }
+}
+
+void drop_for_backlog(CursorRecord& cursor) noexcept {
+    take_reader_out(cursor);
+    cursor.state = CursorState::dropped;
+    cursor.channel->live -= cursor.weight;
+}
+
+// C-27: ends the subscriptions that `bytes` more would take past the limit. Only the oldest readers
+// can be among them.
+void drop_overrun(ZoneLock& lock, ChannelRecord& channel, std::size_t bytes) noexcept {
+    for (MessageRecord* message = channel.unread_from; message != channel.tail; message = message->next) {
+        if (channel.bytes_appended + bytes - message->bytes_before <= lock.limits().backlog) return;
+        while (message->readers != nullptr) drop_for_backlog(*message->readers);
+    }
+}
+
+void keep_message(ZoneLock& lock, ChannelRecord& channel, MessageRecord& message, const HistoryRule& history,
+                  std::uint64_t now_ms) noexcept {
+    if (channel.object->epoch == 0) channel.object->epoch = history.new_epoch;
+    message.is_kept = true;
+    if (channel.kept == 0) channel.kept_from = &message;
+    ++channel.kept;
+    channel.keep_ms = history.max_age_ms;
+    for (int step = 0; step < kFreeAtOnce && channel.kept > history.messages; ++step) {
+        forget_message(lock, channel, *first_kept(channel));
+    }
+    expire_messages(lock, channel, now_ms);
+}
+
+// Fills the empty place at the end and puts a new one, `tail`, behind it.
+MessageRecord& append(ChannelRecord& channel, MessageRecord& tail, const TextChain& text, std::size_t event_size,
+                      std::uint64_t now_ms) noexcept {
+    MessageRecord& message = *channel.tail;
+    message.text = text.first;
+    message.event_size = static_cast<std::uint16_t>(event_size);
+    message.size = text.size - message.event_size;
+    message.published_ms = now_ms;
+    message.number = ++channel.object->last_number;
+    channel.bytes_appended += message.size;
+    tail.bytes_before = channel.bytes_appended;
+    tail.prev = &message;
+    message.next = &tail;
+    std::atomic_signal_fence(std::memory_order_release);
+    channel.tail = &tail;
+    return message;
+}
+
+}  // namespace
+
+// ---- publishing ------------------------------------------------------------------------------
+
+PublishResult publish(ZoneLock& lock, std::string_view object_key, std::string_view channel_name,
+                      std::string_view event, std::string_view text, const HistoryRule& history,
+                      std::uint64_t now_ms) noexcept {
+    PublishResult result;
+    ChannelRecord* channel = nullptr;
+    if (history.messages != 0) {
+        const FoundChannel found = need_channel(lock, object_key, channel_name);
+        if (found.outcome != ChannelOutcome::ok) return {found.outcome, 0, 0, 0};
+        channel = found.channel;
+    } else {
+        const ObjectRecord* object = find_object(lock, object_key);
+        channel = object == nullptr ? nullptr : find_channel(lock, *object, channel_name);
+        if (channel == nullptr) return result;
+    }
+    TextChain chain;
+    MessageRecord* tail = create_place(lock);
+    if (tail == nullptr || !chain.assign(lock, event, text)) {
+        if (tail != nullptr) lock.destroy(tail);
+        settle(lock, *channel);
+        return {ChannelOutcome::no_memory, 0, 0, 0};
+    }
+    drop_overrun(lock, *channel, text.size());
+    make_stations_ready(lock, *channel);
+    result.delivered = channel->live;
+    if (channel->live == 0 && history.messages == 0) {
+        chain.release(lock);
+        lock.destroy(tail);
+        settle(lock, *channel);
+        return result;
+    }
+    MessageRecord& message = append(*channel, *tail, chain, event.size(), now_ms);
+    if (history.messages != 0) {
+        result.number = message.number;
+        keep_message(lock, *channel, message, history, now_ms);
+        result.epoch = channel->object->epoch;
+    }
+    settle(lock, *channel);
+    return result;
+}
+
+CloseResult close_channel(ZoneLock& lock, std::string_view object_key, std::string_view channel_name,
+                          std::string_view reason) noexcept {
+    const ObjectRecord* object = find_object(lock, object_key);
+    ChannelRecord* channel = object == nullptr ? nullptr : find_channel(lock, *object, channel_name);
+    if (channel == nullptr) return {};
+    if (!channel->close_reason.assign(lock, reason)) return {ChannelOutcome::no_memory, 0};
+    const std::uint32_t closed = channel->live;
+    channel->is_closed = true;
+    channel->live = 0;
+    channel->unread_from = channel->first;  // passes what history alone kept again, to free it
+    make_stations_ready(lock, *channel);
+    settle(lock, *channel);
+    return {ChannelOutcome::ok, closed};
+}
+
+std::uint32_t count_subscriptions(const ZoneLock& lock, std::string_view object_key,
+                                  std::string_view channel_name) noexcept {
+    const ObjectRecord* object = find_object(lock, object_key);
+    const ChannelRecord* channel = object == nullptr ? nullptr : find_channel(lock, *object, channel_name);
+    return channel == nullptr ? 0 : channel->live;
+}
+
+// ---- positions -------------------------------------------------------------------------------
+
+ChannelOutcome open_cursor(ZoneLock& lock, CursorRecord& cursor, std::string_view object_key,
+                           std::string_view channel_name, StartAt start) noexcept {
+    const FoundChannel found = need_channel(lock, object_key, channel_name);
+    if (found.outcome != ChannelOutcome::ok) return found.outcome;
+    ChannelRecord& channel = *found.channel;
+    if (channel.live >= lock.limits().subscriptions) return ChannelOutcome::subscription_limit;
+    MessageRecord* place = channel.tail;
+    if (start.kind != StartAt::newest) {
+        const std::uint64_t after = start.kind == StartAt::oldest ? 0 : start.number;
+        for (MessageRecord* m = channel.tail->prev; m != nullptr && m->number > after; m = m->prev) {
+            if (m->is_kept) place = m;
+        }
+    }
+    place_reader(cursor, *place);
+    if (stands_before(*place, *channel.unread_from)) channel.unread_from = place;
+    cursor.channel = &channel;
+    cursor.state = CursorState::reading;
+    ++channel.cursors;
+    channel.live += cursor.weight;
+    return ChannelOutcome::ok;
+}
+
+void close_cursor(ZoneLock& lock, CursorRecord& cursor) noexcept {
+    stop_awaiting(lock, cursor);
+    take_reader_out(cursor);
+    ChannelRecord* channel = cursor.channel;
+    if (channel == nullptr) return;
+    cursor.channel = nullptr;
+    --channel->cursors;
+    if (cursor.state == CursorState::reading && !channel->is_closed) channel->live -= cursor.weight;
+    settle(lock, *channel);
+}
+
+CursorRecord* create_cursor(ZoneLock& lock) noexcept {
+    auto* cursor = lock.create<CursorRecord>();
+    if (cursor != nullptr) lock.own_slot().cursors.push_back(*cursor);
+    return cursor;
+}
+
+void destroy_cursor(ZoneLock& lock, CursorRecord* cursor) noexcept {
+    close_cursor(lock, *cursor);
+    cursor->owner_link.unlink();
+    lock.destroy(cursor);
+}
+
+CursorRecord* split_cursor(ZoneLock& lock, CursorRecord& like, std::uint32_t weight) noexcept {
+    CursorRecord* cursor = create_cursor(lock);
+    if (cursor == nullptr) return nullptr;
+    if (like.at != nullptr) place_reader(*cursor, *like.at);
+    cursor->channel = like.channel;
+    ++like.channel->cursors;
+    cursor->state = like.state;
+    cursor->weight = weight;
+    like.weight -= weight;
+    return cursor;
+}
+
+void join_cursor(ZoneLock& lock, CursorRecord& into, CursorRecord& from) noexcept {
+    into.weight += from.weight;
+    from.weight = 0;
+    destroy_cursor(lock, &from);
+}
+
+ChannelOutcome add_subscription(ZoneLock& lock, CursorRecord& cursor) noexcept {
+    if (cursor.channel->live >= lock.limits().subscriptions) return ChannelOutcome::subscription_limit;
+    ++cursor.weight;
+    ++cursor.channel->live;
+    return ChannelOutcome::ok;
+}
+
+void remove_subscription(ZoneLock& lock, CursorRecord& cursor) noexcept {
+    --cursor.weight;
+    if (cursor.state != CursorState::reading || cursor.channel->is_closed) return;
+    --cursor.channel->live;
+    settle(lock, *cursor.channel);
+}
+
+bool await_messages(ZoneLock& lock, CursorRecord& cursor) noexcept {
+    const std::uint16_t slot = lock.zone().self.slot;
+    auto& stations = cursor.channel->stations;
+    StationRecord* station = stations.front();
+    while (station != nullptr && station->slot != slot) station = stations.next(*station);
+    if (station == nullptr) {
+        station = lock.create<StationRecord>();
+        if (station == nullptr) return false;
+        station->slot = slot;
+        station->channel = cursor.channel;
+        stations.push_back(*station);
+        lock.own_slot().stations.push_back(*station);
+    }
+    station->cursors.push_back(cursor);
+    cursor.station = station;
+    return true;
+}
+
+void stop_awaiting(ZoneLock& lock, CursorRecord& cursor) noexcept {
+    StationRecord* station = cursor.station;
+    if (station == nullptr) return;
+    cursor.station = nullptr;
+    cursor.station_link.unlink();
+    if (!station->cursors.empty()) return;
+    station->channel_link.unlink();
+    station->channel = nullptr;
+    // Its worker still has to look at one that is ready: somebody there waited for this cursor.
+    if (station->ready_link.is_linked()) return;
+    station->slot_link.unlink();
+    lock.destroy(station);
+}
+
+void notify_owner(ZoneLock& lock, CursorRecord& cursor) noexcept {
+    if (cursor.station != nullptr) make_ready(lock, *cursor.station);
+}
+
+void abandon_station(ZoneLock& lock, StationRecord& station) noexcept {
+    while (CursorRecord* cursor = station.cursors.front()) {
+        cursor->station = nullptr;
+        cursor->station_link.unlink();
+    }
+    station.channel_link.unlink();
+    station.ready_link.unlink();
+    station.slot_link.unlink();
+    lock.destroy(&station);
+}
+
+StationRecord* take_ready_station(ZoneLock& lock) noexcept {
+    StationRecord* station = lock.own_slot().ready.pop_front();
+    if (station != nullptr && station->cursors.empty()) {
+        station->slot_link.unlink();
+        lock.destroy(station);
+    }
+    return station;
+}
+
+void move_on(ZoneLock& lock, CursorRecord& cursor) noexcept {
+    MessageRecord* next = cursor.at->next;
+    ChannelRecord& channel = *cursor.channel;
+    take_reader_out(cursor);
+    place_reader(cursor, *next);
+    settle(lock, channel);
+}
+
+bool free_leftovers(ZoneLock& lock) noexcept {
+    ChannelRecord* channel = lock.root().untrimmed.front();
+    if (channel == nullptr) return false;
+    settle(lock, *channel);
+    return !lock.root().untrimmed.empty();
+}
+
+// ---- history ---------------------------------------------------------------------------------
+
+std::uint64_t oldest_kept(const ChannelRecord& channel) noexcept {
+    if (channel.kept == 0) return 0;
+    const MessageRecord* message = channel.kept_from;
+    while (!message->is_kept) message = message->next;
+    return message->number;
+}
+
+ChannelRecord* find_channel(const ZoneLock& lock, const ObjectRecord& object, std::string_view channel_name) noexcept {
+    return lock.root().channels.find(channel_hash(object, channel_name), [&](const ChannelRecord& channel) {
+        return channel.object == &object && channel.name() == channel_name;
+    });
+}
+
+bool expire_messages(ZoneLock& lock, ChannelRecord& channel, std::uint64_t now_ms) noexcept {
+    if (channel.keep_ms == 0) return false;
+    for (int step = 0; step < kFreeAtOnce; ++step) {
+        MessageRecord* message = first_kept(channel);
+        if (message == nullptr || now_ms < message->published_ms + channel.keep_ms) return false;
+        forget_message(lock, channel, *message);
+    }
+    return true;
+}
+
+}  // namespace durable

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "core/line.h"
+
+#include "core/object.h"
+
+namespace durable {
+
+namespace {
+
+// How many held ones go at once; each that leaves lets more go.
+constexpr int kGrantAtOnce = 64;
+
+void grant(ZoneLock& lock, LineEntryRecord& entry) noexcept {
+    ObjectRecord& object = *entry.object;
+    entry.line_link.unlink();
+    --object.line_length;
+    entry.state = LineState::granted;
+    if (entry.kind == LineKind::section) object.running = &entry;
+    lock.root().slots[entry.owner.slot]->granted.push_back(entry);
+    lock.wake(entry.owner.slot);
+}
+
+// Lets those at the head go: all held ones up to the next section, or that section.
+void advance(ZoneLock& lock, ObjectRecord& object) noexcept {
+    for (int step = 0; step < kGrantAtOnce && object.running == nullptr; ++step) {
+        LineEntryRecord* entry = object.line.front();
+        if (entry == nullptr) return;
+        grant(lock, *entry);
+    }
+}
+
+}  // namespace
+
+bool must_wait(const ObjectRecord& object, const EventRecord* event) noexcept {
+    if (object.running == nullptr) return !object.line.empty();
+    return event == nullptr || event->section != object.running;
+}
+
+LineResult enter_line(ZoneLock& lock, std::string_view object_key, LineKind kind, std::uint64_t ticket,
+                      std::uint32_t queue) noexcept {
+    ObjectRecord* object = find_object(lock, object_key);
+    const bool is_free = object == nullptr || (object->running == nullptr && object->line.empty());
+    if (kind == LineKind::held && is_free) return {LineOutcome::passed, nullptr};
+    if (!is_free && object->line_length >= queue) return {LineOutcome::full, nullptr};
+    object = refer_to_object(lock, object_key);
+    if (object == nullptr) return {LineOutcome::no_memory, nullptr};
+    auto* entry = lock.create<LineEntryRecord>();
+    if (entry == nullptr) {
+        release_object(lock, *object);
+        return {LineOutcome::no_memory, nullptr};
+    }
+    entry->object = object;
+    entry->ticket = ticket;
+    entry->owner = lock.zone().self;
+    entry->kind = kind;
+    lock.own_slot().line_entries.push_back(*entry);
+    if (is_free) {
+        entry->state = LineState::granted;
+        object->running = entry;
+        return {LineOutcome::granted, entry};
+    }
+    object->line.push_back(*entry);
+    ++object->line_length;
+    return {LineOutcome::waiting, entry};
+}
+
+void leave_line(ZoneLock& lock, LineEntryRecord* entry) noexcept {
+    ObjectRecord& object = *entry->object;
+    if (entry->line_link.is_linked()) {
+        entry->line_link.unlink();
+        --object.line_length;
+    }
+    entry->granted_link.unlink();
+    entry->slot_link.unlink();
+    if (entry->event != nullptr) entry->event->section = nullptr;
+    if (object.running == entry) object.running = nullptr;
+    lock.destroy(entry);
+    advance(lock, object);
+    release_object(lock, object);
+}
+
+LineEntryRecord* take_granted(ZoneLock& lock) noexcept { return lock.own_slot().granted.pop_front(); }
+
+}  // namespace durable

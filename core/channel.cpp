@@ -1,79 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "core/channel.h"
 
+#include "core/channel_log.h"
 #include "core/object.h"
 
 namespace durable {
 
 namespace {
 
-// Steps of freeing that one call may take; what is left goes to `free_leftovers`.
-constexpr int kFreeAtOnce = 256;
-
-// ---- readers of a message ----
-
-void place_reader(CursorRecord& cursor, MessageRecord& message) noexcept {
-    cursor.at = &message;
-    cursor.reader_next = message.readers;
-    cursor.reader_link = &message.readers;
-    if (message.readers != nullptr) message.readers->reader_link = &cursor.reader_next;
-    message.readers = &cursor;
-}
-
-void take_reader_out(CursorRecord& cursor) noexcept {
-    if (cursor.at == nullptr) return;
-    *cursor.reader_link = cursor.reader_next;
-    if (cursor.reader_next != nullptr) cursor.reader_next->reader_link = cursor.reader_link;
-    cursor.at = nullptr;
-    cursor.reader_next = nullptr;
-    cursor.reader_link = nullptr;
-}
-
-// ---- the log ----
-
-MessageRecord* create_place(const SharedLock& lock) noexcept { return lock.create<MessageRecord>(); }
-
-void free_message(ZoneLock& lock, ChannelRecord& channel, MessageRecord& message) noexcept {
-    if (message.prev != nullptr) message.prev->next = message.next;
-    if (channel.first == &message) channel.first = message.next;
-    if (channel.kept_from == &message) channel.kept_from = message.next;
-    if (channel.unread_from == &message) channel.unread_from = message.next;
-    if (message.next != nullptr) message.next->prev = message.prev;
-    if (message.is_kept) --channel.kept;
-    TextChain text{message.text, message.size + message.event_size};
-    text.release(lock);
-    lock.destroy(&message);
-}
-
-bool stands_before(const MessageRecord& message, const MessageRecord& other) noexcept {
-    return message.number != 0 && (other.number == 0 || message.number < other.number);
-}
-
-// Frees what no position can reach any more. True when done.
-bool trim(ZoneLock& lock, ChannelRecord& channel) noexcept {
-    for (int step = 0; step < kFreeAtOnce; ++step) {
-        MessageRecord* message = channel.unread_from;
-        if (message == channel.tail || message->readers != nullptr) return true;
-        channel.unread_from = message->next;
-        if (!message->is_kept || channel.is_closed) free_message(lock, channel, *message);
-    }
-    return false;
-}
-
-void forget_message(ZoneLock& lock, ChannelRecord& channel, MessageRecord& message) noexcept {
-    message.is_kept = false;
-    --channel.kept;
-    if (stands_before(message, *channel.unread_from)) free_message(lock, channel, message);
-}
-
-MessageRecord* first_kept(ChannelRecord& channel) noexcept {
-    if (channel.kept == 0) {
-        channel.kept_from = channel.tail;
-        return nullptr;
-    }
-    while (!channel.kept_from->is_kept) channel.kept_from = channel.kept_from->next;
-    return channel.kept_from;
-}
+// Messages that one publish may drop from the history.
+constexpr int kForgetAtOnce = 256;
 
 // ---- the channel ----
 
@@ -81,17 +17,9 @@ std::uint32_t channel_hash(const ObjectRecord& object, std::string_view name) no
     return hash_bytes(name, object.hash);
 }
 
-void unlist(ZoneLock& lock, ChannelRecord& channel) noexcept {
-    if (!channel.is_listed) return;
-    channel.is_listed = false;
-    lock.root().channels.remove(channel);
-    channel.object_link.unlink();
-    --channel.object->channel_count;
-}
-
 ChannelRecord* create_channel(ZoneLock& lock, ObjectRecord& object, std::string_view name) noexcept {
     auto* channel = lock.create<ChannelRecord>();
-    MessageRecord* tail = channel == nullptr ? nullptr : create_place(lock);
+    MessageRecord* tail = channel == nullptr ? nullptr : lock.create<MessageRecord>();
     if (tail == nullptr) {
         if (channel != nullptr) lock.destroy(channel);
         return nullptr;
@@ -104,23 +32,6 @@ ChannelRecord* create_channel(ZoneLock& lock, ObjectRecord& object, std::string_
     ++object.channel_count;
     lock.root().channels.insert(*channel, channel_hash(object, name));
     return channel;
-}
-
-// Ends the channel once nothing needs it (C-8), in bounded steps. The channel may be gone after it.
-bool settle(ZoneLock& lock, ChannelRecord& channel) noexcept {
-    if (channel.live == 0 && (channel.kept == 0 || channel.is_closed)) unlist(lock, channel);
-    if (!trim(lock, channel)) {
-        if (!channel.untrimmed_link.is_linked()) lock.root().untrimmed.push_back(channel);
-        return false;
-    }
-    channel.untrimmed_link.unlink();
-    if (channel.is_listed || channel.cursors != 0) return true;
-    ObjectRecord& object = *channel.object;
-    channel.close_reason.release(lock);
-    lock.destroy(channel.tail);
-    lock.destroy(&channel);
-    release_object(lock, object);
-    return true;
 }
 
 // Finds or makes object and channel. Whoever calls it settles the channel if nothing came of it.
@@ -158,8 +69,9 @@ void make_stations_ready(ZoneLock& lock, ChannelRecord& channel) noexcept {
 }
 
 void drop_for_backlog(CursorRecord& cursor) noexcept {
-    take_reader_out(cursor);
     cursor.state = CursorState::dropped;
+    keep_store_order();
+    take_reader_out(cursor);
     cursor.channel->live -= cursor.weight;
 }
 
@@ -172,35 +84,26 @@ void drop_overrun(ZoneLock& lock, ChannelRecord& channel, std::size_t bytes) noe
     }
 }
 
+bool drop_expired(ZoneLock& lock, ChannelRecord& channel, std::uint64_t now_ms) noexcept {
+    if (channel.keep_ms == 0) return false;
+    for (int step = 0; step < kForgetAtOnce; ++step) {
+        MessageRecord* message = first_kept(channel);
+        if (message == nullptr || now_ms < message->published_ms + channel.keep_ms) return false;
+        forget_message(lock, channel, *message);
+    }
+    return true;
+}
+
+// Counts `message` as kept, and drops those that it pushes out.
 void keep_message(ZoneLock& lock, ChannelRecord& channel, MessageRecord& message, const HistoryRule& history,
                   std::uint64_t now_ms) noexcept {
-    if (channel.object->epoch == 0) channel.object->epoch = history.new_epoch;
-    message.is_kept = true;
     if (channel.kept == 0) channel.kept_from = &message;
     ++channel.kept;
     channel.keep_ms = history.max_age_ms;
-    for (int step = 0; step < kFreeAtOnce && channel.kept > history.messages; ++step) {
+    for (int step = 0; step < kForgetAtOnce && channel.kept > history.messages; ++step) {
         forget_message(lock, channel, *first_kept(channel));
     }
-    expire_messages(lock, channel, now_ms);
-}
-
-// Fills the empty place at the end and puts a new one, `tail`, behind it.
-MessageRecord& append(ChannelRecord& channel, MessageRecord& tail, const TextChain& text, std::size_t event_size,
-                      std::uint64_t now_ms) noexcept {
-    MessageRecord& message = *channel.tail;
-    message.text = text.first;
-    message.event_size = static_cast<std::uint16_t>(event_size);
-    message.size = text.size - message.event_size;
-    message.published_ms = now_ms;
-    message.number = ++channel.object->last_number;
-    channel.bytes_appended += message.size;
-    tail.bytes_before = channel.bytes_appended;
-    tail.prev = &message;
-    message.next = &tail;
-    std::atomic_signal_fence(std::memory_order_release);
-    channel.tail = &tail;
-    return message;
+    drop_expired(lock, channel, now_ms);
 }
 
 }  // namespace
@@ -222,10 +125,10 @@ PublishResult publish(ZoneLock& lock, std::string_view object_key, std::string_v
         if (channel == nullptr) return result;
     }
     TextChain chain;
-    MessageRecord* tail = create_place(lock);
+    auto* tail = lock.create<MessageRecord>();
     if (tail == nullptr || !chain.assign(lock, event, text)) {
         if (tail != nullptr) lock.destroy(tail);
-        settle(lock, *channel);
+        settle_channel(lock, *channel);
         return {ChannelOutcome::no_memory, 0, 0, 0};
     }
     drop_overrun(lock, *channel, text.size());
@@ -234,16 +137,18 @@ PublishResult publish(ZoneLock& lock, std::string_view object_key, std::string_v
     if (channel->live == 0 && history.messages == 0) {
         chain.release(lock);
         lock.destroy(tail);
-        settle(lock, *channel);
+        settle_channel(lock, *channel);
         return result;
     }
-    MessageRecord& message = append(*channel, *tail, chain, event.size(), now_ms);
-    if (history.messages != 0) {
+    const bool is_kept = history.messages != 0;
+    if (is_kept && channel->object->epoch == 0) channel->object->epoch = history.new_epoch;
+    MessageRecord& message = append_message(*channel, *tail, chain, event.size(), is_kept, now_ms);
+    if (is_kept) {
         result.number = message.number;
-        keep_message(lock, *channel, message, history, now_ms);
         result.epoch = channel->object->epoch;
+        keep_message(lock, *channel, message, history, now_ms);
     }
-    settle(lock, *channel);
+    settle_channel(lock, *channel);
     return result;
 }
 
@@ -258,7 +163,7 @@ CloseResult close_channel(ZoneLock& lock, std::string_view object_key, std::stri
     channel->live = 0;
     channel->unread_from = channel->first;  // passes what history alone kept again, to free it
     make_stations_ready(lock, *channel);
-    settle(lock, *channel);
+    settle_channel(lock, *channel);
     return {ChannelOutcome::ok, closed};
 }
 
@@ -301,7 +206,7 @@ void close_cursor(ZoneLock& lock, CursorRecord& cursor) noexcept {
     cursor.channel = nullptr;
     --channel->cursors;
     if (cursor.state == CursorState::reading && !channel->is_closed) channel->live -= cursor.weight;
-    settle(lock, *channel);
+    settle_channel(lock, *channel);
 }
 
 CursorRecord* create_cursor(ZoneLock& lock) noexcept {
@@ -345,7 +250,7 @@ void remove_subscription(ZoneLock& lock, CursorRecord& cursor) noexcept {
     --cursor.weight;
     if (cursor.state != CursorState::reading || cursor.channel->is_closed) return;
     --cursor.channel->live;
-    settle(lock, *cursor.channel);
+    settle_channel(lock, *cursor.channel);
 }
 
 bool await_messages(ZoneLock& lock, CursorRecord& cursor) noexcept {
@@ -358,8 +263,8 @@ bool await_messages(ZoneLock& lock, CursorRecord& cursor) noexcept {
         if (station == nullptr) return false;
         station->slot = slot;
         station->channel = cursor.channel;
-        stations.push_back(*station);
         lock.own_slot().stations.push_back(*station);
+        stations.push_back(*station);
     }
     station->cursors.push_back(cursor);
     cursor.station = station;
@@ -370,6 +275,7 @@ void stop_awaiting(ZoneLock& lock, CursorRecord& cursor) noexcept {
     StationRecord* station = cursor.station;
     if (station == nullptr) return;
     cursor.station = nullptr;
+    keep_store_order();
     cursor.station_link.unlink();
     if (!station->cursors.empty()) return;
     station->channel_link.unlink();
@@ -407,15 +313,14 @@ StationRecord* take_ready_station(ZoneLock& lock) noexcept {
 void move_on(ZoneLock& lock, CursorRecord& cursor) noexcept {
     MessageRecord* next = cursor.at->next;
     ChannelRecord& channel = *cursor.channel;
-    take_reader_out(cursor);
-    place_reader(cursor, *next);
-    settle(lock, channel);
+    move_reader(cursor, *next);
+    settle_channel(lock, channel);
 }
 
 bool free_leftovers(ZoneLock& lock) noexcept {
     ChannelRecord* channel = lock.root().untrimmed.front();
     if (channel == nullptr) return false;
-    settle(lock, *channel);
+    settle_channel(lock, *channel);
     return !lock.root().untrimmed.empty();
 }
 
@@ -435,13 +340,9 @@ ChannelRecord* find_channel(const ZoneLock& lock, const ObjectRecord& object, st
 }
 
 bool expire_messages(ZoneLock& lock, ChannelRecord& channel, std::uint64_t now_ms) noexcept {
-    if (channel.keep_ms == 0) return false;
-    for (int step = 0; step < kFreeAtOnce; ++step) {
-        MessageRecord* message = first_kept(channel);
-        if (message == nullptr || now_ms < message->published_ms + channel.keep_ms) return false;
-        forget_message(lock, channel, *message);
-    }
-    return true;
+    const bool is_more = drop_expired(lock, channel, now_ms);
+    settle_channel(lock, channel);
+    return is_more;
 }
 
 }  // namespace durable

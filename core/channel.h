@@ -113,7 +113,8 @@ void move_on(ZoneLock& lock, CursorRecord& cursor) noexcept;
 [[nodiscard]] ChannelRecord* find_channel(const ZoneLock& lock, const ObjectRecord& object,
                                           std::string_view channel_name) noexcept;
 
-// Drops messages that are too old, a bounded number of them. True when there may be more.
+// Drops messages that are too old, a bounded number of them. True when there may be more. The channel
+// is gone after it when nothing but these kept it.
 bool expire_messages(ZoneLock& lock, ChannelRecord& channel, std::uint64_t now_ms) noexcept;
 
 }  // namespace durable

@@ -24,14 +24,6 @@ SubscriptionRecord& subscription_of(CursorRecord& cursor) noexcept {
     return reinterpret_cast<SubscriptionRecord&>(cursor);  // its first member
 }
 
-void free_subscription(ZoneLock& lock, SubscriptionRecord& subscription) noexcept {
-    notify_owner(lock, subscription.cursor);
-    close_cursor(lock, subscription.cursor);
-    subscription.cursor.owner_link.unlink();
-    lock.root().subscriptions.remove(subscription);
-    lock.destroy(&subscription);
-}
-
 }  // namespace
 
 EventRecord* find_event(const ZoneLock& lock, const EventToken& token) noexcept {
@@ -51,9 +43,9 @@ EventRecord* bind_event(ZoneLock& lock, const EventToken& token, EventKind kind,
     event->kind = kind;
     event->object = object;
     event->section = section;
+    lock.own_slot().events.push_back(*event);
     if (section != nullptr) section->event = event;
     object->events.push_back(*event);
-    lock.own_slot().events.push_back(*event);
     lock.root().events.insert(*event, token_hash(token));
     return event;
 }
@@ -62,8 +54,8 @@ void end_event(ZoneLock& lock, EventRecord& event) noexcept {
     while (CursorRecord* cursor = event.subscriptions.front()) free_subscription(lock, subscription_of(*cursor));
     if (event.section != nullptr) event.section->event = nullptr;
     lock.root().events.remove(event);
-    event.slot_link.unlink();
     event.object_link.unlink();
+    event.slot_link.unlink();
     ObjectRecord& object = *event.object;
     lock.destroy(&event);
     release_object(lock, object);
@@ -77,10 +69,10 @@ SubscribeResult subscribe(ZoneLock& lock, EventRecord& event, std::string_view c
         lock.destroy(subscription);
         return {outcome, 0};
     }
-    subscription->event = &event;
     subscription->handle = spread(++lock.root().last_handle);
     event.subscriptions.push_back(subscription->cursor);
     lock.root().subscriptions.insert(*subscription, static_cast<std::uint32_t>(subscription->handle));
+    subscription->event = &event;
     return {ChannelOutcome::ok, subscription->handle};
 }
 
@@ -96,6 +88,16 @@ void cancel_subscription(ZoneLock& lock, SubscriptionRecord& subscription) noexc
     notify_owner(lock, cursor);
     close_cursor(lock, cursor);
     cursor.state = CursorState::cancelled;
+}
+
+void free_subscription(ZoneLock& lock, SubscriptionRecord& subscription) noexcept {
+    subscription.event = nullptr;
+    keep_store_order();
+    notify_owner(lock, subscription.cursor);
+    close_cursor(lock, subscription.cursor);
+    lock.root().subscriptions.remove(subscription);
+    subscription.cursor.owner_link.unlink();
+    lock.destroy(&subscription);
 }
 
 TakeOutcome take_message(ZoneLock& lock, SubscriptionRecord& subscription, std::string& text) {

@@ -36,6 +36,9 @@ struct SubscribeResult {
 // Idempotent; one that is already over stays as it is (C-13, C-21).
 void cancel_subscription(ZoneLock& lock, SubscriptionRecord& subscription) noexcept;
 
+// Cancels it, whoever waits on it is woken, and frees it.
+void free_subscription(ZoneLock& lock, SubscriptionRecord& subscription) noexcept;
+
 enum class TakeOutcome : std::uint8_t { nothing_yet, message, closed, backlog, cancelled };
 
 // Takes the next message and puts its text into `text`, or for `closed` the reason.

@@ -4,7 +4,6 @@
 // A Record has the members `Record* hash_next` and `std::uint32_t hash`.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -37,8 +36,9 @@ public:
     void insert(Record& record, std::uint32_t hash) noexcept {
         record.hash = hash;
         record.hash_next = buckets_[hash & mask_];
-        std::atomic_signal_fence(std::memory_order_release);
+        keep_store_order();
         buckets_[hash & mask_] = &record;
+        keep_store_order();
         ++count_;
     }
 
@@ -48,6 +48,7 @@ public:
             if (*link != &record) continue;
             *link = record.hash_next;
             --count_;
+            keep_store_order();
             return;
         }
     }
@@ -63,7 +64,18 @@ public:
     std::uint32_t count() const noexcept { return count_; }
     std::uint32_t bucket_count() const noexcept { return mask_ + 1; }
     Record* bucket(std::uint32_t index) const noexcept { return buckets_[index]; }
-    void set_count(std::uint32_t count) noexcept { count_ = count; }  // for repair alone
+
+    // For repair alone: forgets every record; counts those in the chains again.
+    void clear() noexcept {
+        std::memset(static_cast<void*>(buckets_), 0, bucket_count() * sizeof(Record*));
+        count_ = 0;
+    }
+    void recount() noexcept {
+        count_ = 0;
+        for (std::uint32_t index = 0; index < bucket_count(); ++index) {
+            for (Record* record = buckets_[index]; record != nullptr; record = record->hash_next) ++count_;
+        }
+    }
 
 private:
     Record** buckets_ = nullptr;

@@ -4,8 +4,7 @@
 // them; `repair` derives the backward links from it again.
 #pragma once
 
-#include <atomic>
-#include <cstddef>
+#include "core/shared_memory.h"
 
 namespace durable {
 
@@ -18,11 +17,11 @@ struct ListLink {
     void unlink() noexcept {
         if (next == nullptr) return;
         prev->next = next;
-        std::atomic_signal_fence(std::memory_order_release);
+        keep_store_order();
         next->prev = prev;
-        std::atomic_signal_fence(std::memory_order_release);
         next = nullptr;
         prev = nullptr;
+        keep_store_order();
     }
 };
 
@@ -37,9 +36,9 @@ public:
         ListLink& link = record.*Member;
         link.prev = anchor_.prev;
         link.next = &anchor_;
-        std::atomic_signal_fence(std::memory_order_release);
+        keep_store_order();
         anchor_.prev->next = &link;
-        std::atomic_signal_fence(std::memory_order_release);
+        keep_store_order();
         anchor_.prev = &link;
     }
 
@@ -70,6 +69,9 @@ public:
         }
         anchor_.prev = before;
     }
+
+    // Makes it empty without a look at its records, whose links are to be reset.
+    void clear() noexcept { anchor_ = ListLink(); }
 
 private:
     static Record* owner(ListLink* link) noexcept {

@@ -12,24 +12,25 @@ constexpr int kGrantAtOnce = 64;
 
 void grant(ZoneLock& lock, LineEntryRecord& entry) noexcept {
     ObjectRecord& object = *entry.object;
+    if (entry.kind == LineKind::section) object.running = &entry;
+    keep_store_order();
+    entry.state = LineState::granted;
+    keep_store_order();
     entry.line_link.unlink();
     --object.line_length;
-    entry.state = LineState::granted;
-    if (entry.kind == LineKind::section) object.running = &entry;
     lock.root().slots[entry.owner.slot]->granted.push_back(entry);
     lock.wake(entry.owner.slot);
 }
 
-// Lets those at the head go: all held ones up to the next section, or that section.
-void advance(ZoneLock& lock, ObjectRecord& object) noexcept {
+}  // namespace
+
+void advance_line(ZoneLock& lock, ObjectRecord& object) noexcept {
     for (int step = 0; step < kGrantAtOnce && object.running == nullptr; ++step) {
         LineEntryRecord* entry = object.line.front();
         if (entry == nullptr) return;
         grant(lock, *entry);
     }
 }
-
-}  // namespace
 
 bool must_wait(const ObjectRecord& object, const EventRecord* event) noexcept {
     if (object.running == nullptr) return !object.line.empty();
@@ -56,6 +57,8 @@ LineResult enter_line(ZoneLock& lock, std::string_view object_key, LineKind kind
     lock.own_slot().line_entries.push_back(*entry);
     if (is_free) {
         entry->state = LineState::granted;
+        entry->is_told = true;
+        keep_store_order();
         object->running = entry;
         return {LineOutcome::granted, entry};
     }
@@ -70,15 +73,19 @@ void leave_line(ZoneLock& lock, LineEntryRecord* entry) noexcept {
         entry->line_link.unlink();
         --object.line_length;
     }
+    if (object.running == entry) object.running = nullptr;
+    if (entry->event != nullptr) entry->event->section = nullptr;
     entry->granted_link.unlink();
     entry->slot_link.unlink();
-    if (entry->event != nullptr) entry->event->section = nullptr;
-    if (object.running == entry) object.running = nullptr;
     lock.destroy(entry);
-    advance(lock, object);
+    advance_line(lock, object);
     release_object(lock, object);
 }
 
-LineEntryRecord* take_granted(ZoneLock& lock) noexcept { return lock.own_slot().granted.pop_front(); }
+LineEntryRecord* take_granted(ZoneLock& lock) noexcept {
+    LineEntryRecord* entry = lock.own_slot().granted.pop_front();
+    if (entry != nullptr) entry->is_told = true;
+    return entry;
+}
 
 }  // namespace durable

@@ -34,6 +34,10 @@ void leave_line(ZoneLock& lock, LineEntryRecord* entry) noexcept;
 // One that was held is to be left at once, which lets the ones behind it go too.
 [[nodiscard]] LineEntryRecord* take_granted(ZoneLock& lock) noexcept;
 
+// Lets those at the head go, a bounded number of them: the held ones up to the next section, or that
+// section. `leave_line` does it by itself.
+void advance_line(ZoneLock& lock, ObjectRecord& object) noexcept;
+
 // Whether a call for the object has to wait: a section runs that `event` is not part of.
 // `event` may be nullptr.
 [[nodiscard]] bool must_wait(const ObjectRecord& object, const EventRecord* event) noexcept;

@@ -4,6 +4,10 @@
 // same name (channel.h, event.h, line.h, mailbox.h, object.h, zone.h).
 // A pointer here points into the same zone. Whatever a worker owns names its slot, so that
 // `forget_worker` finds it after the worker's death.
+// A worker may die between any two stores. So every record is in one list from right after it was
+// made until right before it is freed ("its list" below; an object's is its index), and all other
+// links and counts follow from these lists and from the pointers of the records in them: that is
+// what zone_repair.cpp does.
 #pragma once
 
 #include <cstdint>
@@ -75,7 +79,7 @@ struct CursorRecord {
     MessageRecord* at = nullptr;       // nullptr once dropped or cancelled
     ChannelRecord* channel = nullptr;  // nullptr once cancelled
     StationRecord* station = nullptr;  // whom a message wakes; nullptr: nobody is waiting
-    ListLink owner_link;               // in its worker's slot or its event
+    ListLink owner_link;               // its list: its worker's slot or its event
     ListLink station_link;
     std::uint32_t weight = 1;
     CursorState state = CursorState::reading;
@@ -84,8 +88,8 @@ struct CursorRecord {
 // A worker's interest in a channel: what a publish has to wake. At most one for each worker.
 struct StationRecord {
     ListLink channel_link;
-    ListLink slot_link;
-    ListLink ready_link;  // linked while there is something to look at
+    ListLink slot_link;   // its list
+    ListLink ready_link;   // linked while there is something to look at
     ChannelRecord* channel = nullptr;
     IntrusiveList<CursorRecord, &CursorRecord::station_link> cursors;  // it goes with the last one
     std::uint16_t slot = 0;
@@ -93,7 +97,7 @@ struct StationRecord {
 
 struct ChannelRecord {
     ChannelRecord* hash_next = nullptr;
-    ListLink object_link;
+    ListLink object_link;     // its list
     ListLink untrimmed_link;  // more to free than one call may
     ObjectRecord* object = nullptr;
     MessageRecord* first = nullptr;
@@ -125,14 +129,14 @@ struct SubscriptionRecord {
     CursorRecord cursor;  // first: a cursor of an event is one of these
     SubscriptionRecord* hash_next = nullptr;
     std::uint64_t handle = 0;
-    EventRecord* event = nullptr;
+    EventRecord* event = nullptr;  // nullptr while the record is being made or freed
     std::uint32_t hash = 0;
 };
 
 // A running event that has made a host call needing the zone; those that never do have none.
 struct EventRecord {
     EventRecord* hash_next = nullptr;
-    ListLink slot_link;
+    ListLink slot_link;  // its list
     ListLink object_link;
     ObjectRecord* object = nullptr;
     LineEntryRecord* section = nullptr;  // the section this event is part of, nullptr if none
@@ -153,7 +157,7 @@ enum class LineState : std::uint8_t { waiting, granted };
 
 struct LineEntryRecord {
     ListLink line_link;     // in the object's line; a running section is not in it
-    ListLink slot_link;     // in its worker's slot
+    ListLink slot_link;     // its list, in its worker's slot
     ListLink granted_link;  // in its worker's slot, until the worker has looked
     ObjectRecord* object = nullptr;
     std::uint64_t ticket = 0;  // the owning worker's name for it
@@ -161,6 +165,7 @@ struct LineEntryRecord {
     WorkerRef owner;
     LineKind kind = LineKind::held;
     LineState state = LineState::waiting;
+    bool is_told = false;  // its worker knows that it is granted
 };
 
 // ---- objects ---------------------------------------------------------------------------------
@@ -168,7 +173,7 @@ struct LineEntryRecord {
 // Exists while anything of it does. Its key follows the record.
 struct ObjectRecord {
     ObjectRecord* hash_next = nullptr;
-    IntrusiveList<ChannelRecord, &ChannelRecord::object_link> channels;  // the listed ones
+    IntrusiveList<ChannelRecord, &ChannelRecord::object_link> channels;  // all that are left of it
     IntrusiveList<EventRecord, &EventRecord::object_link> events;
     IntrusiveList<LineEntryRecord, &LineEntryRecord::line_link> line;
     LineEntryRecord* running = nullptr;
@@ -199,7 +204,7 @@ enum class CommandKind : std::uint8_t {
 };
 
 struct CommandRecord {
-    ListLink mailbox_link;
+    ListLink mailbox_link;  // its list
     TextChain text;
     EventToken token;
     std::uint64_t call = 0;    // the sender's name for it
@@ -232,7 +237,8 @@ inline constexpr std::uint16_t kMaxWorkers = 256;
 
 struct ZoneRoot {
     std::uint32_t layout_version = 0;
-    std::uint32_t held_by = 0;  // pid of whoever holds the lock: not 0 when the next one comes means it died
+    bool must_wake_all = false;  // wake-ups may have been lost with a worker
+    std::uint32_t held_by = 0;   // pid of whoever holds the lock: not 0 when the next one comes means it died
     HashIndex<ObjectRecord> objects;
     HashIndex<ChannelRecord> channels;
     HashIndex<SubscriptionRecord> subscriptions;

@@ -3,12 +3,17 @@
 // The objects here are private to a worker; only the blocks they hand out are shared.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <new>
 #include <type_traits>
 #include <utility>
 
 namespace durable {
+
+// Keeps the compiler from moving stores across it. A worker may be killed between any two of them:
+// what has to be found done by whoever comes next stands before it.
+inline void keep_store_order() noexcept { std::atomic_signal_fence(std::memory_order_acq_rel); }
 
 // Implemented over nginx's slab pool, and over the heap in the unit tests.
 class SharedMemory {

@@ -14,10 +14,25 @@ namespace durable {
 ZoneLock::ZoneLock(Zone& zone) noexcept : SharedLock(*zone.memory), zone_(zone) {
     const bool holder_died = zone.root->held_by != 0;
     zone.root->held_by = zone.pid;
+    keep_store_order();
     if (holder_died) repair_zone(*this);
 }
 
-ZoneLock::~ZoneLock() { zone_.root->held_by = 0; }
+ZoneLock::~ZoneLock() {
+    keep_store_order();
+    zone_.root->held_by = 0;
+}
+
+void ZoneLock::copy_wakes_to(WakeList& out) noexcept {
+    wakes_ = &out;
+    ZoneRoot& root = *zone_.root;
+    if (!root.must_wake_all) return;
+    root.must_wake_all = false;
+    for (std::uint16_t slot = 0; slot < root.slot_count; ++slot) {
+        root.slots[slot]->is_woken = false;
+        wake(slot);
+    }
+}
 
 void ZoneLock::wake(std::uint16_t slot_index) noexcept {
     WorkerSlotRecord& slot = *zone_.root->slots[slot_index];
@@ -56,6 +71,7 @@ bool claim_worker_slot(ZoneLock& lock, std::uint64_t start_time, std::string_vie
         auto* slot = lock.create<WorkerSlotRecord>();
         if (slot == nullptr) return false;
         root.slots[index] = slot;
+        keep_store_order();
         ++root.slot_count;
     }
     WorkerSlotRecord& slot = *root.slots[index];
@@ -63,6 +79,7 @@ bool claim_worker_slot(ZoneLock& lock, std::uint64_t start_time, std::string_vie
     slot.address_size = static_cast<std::uint8_t>(address.copy(slot.address, sizeof slot.address));
     slot.is_woken = false;
     if (++slot.generation == 0) slot.generation = 1;
+    keep_store_order();
     slot.pid = lock.zone().pid;
     lock.zone().self = {slot.generation, index};
     return true;
@@ -84,6 +101,7 @@ void forget_worker(ZoneLock& lock, std::uint16_t slot_index) noexcept {
     while (StationRecord* station = slot.stations.front()) abandon_station(lock, *station);
     forget_commands(lock, worker);
     slot.is_woken = false;
+    lock.root().must_wake_all = true;  // it may have died before it sent the wake-ups it had noted
 }
 
 }  // namespace durable

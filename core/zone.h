@@ -22,7 +22,7 @@ struct Zone {
     ZoneRoot* root = nullptr;
     ZoneLimits limits;
     std::uint32_t id = 0;     // a hash of the zone's name, for tokens
-    std::uint32_t pid = 0;    // of this process
+    std::uint32_t pid = 0;    // of this process, never 0: with it the lock says who holds it
     WorkerRef self;           // generation 0: no slot claimed yet
 };
 
@@ -51,7 +51,7 @@ public:
     // Notes that the worker in `slot` has something to look at.
     void wake(std::uint16_t slot) noexcept;
     // Read it after the lock is gone.
-    void copy_wakes_to(WakeList& out) noexcept { wakes_ = &out; }
+    void copy_wakes_to(WakeList& out) noexcept;
 
 private:
     Zone& zone_;
@@ -71,7 +71,8 @@ void forget_worker(ZoneLock& lock, std::uint16_t slot) noexcept;
 
 bool is_alive(const ZoneRoot& root, const WorkerRef& worker) noexcept;
 
-// The slot's next station with something to look at; it is no longer ready then.
+// The slot's next station with something to look at; it is no longer ready then. The address alone
+// may be used, as the name under which its waits are known: one that nobody awaits any more is freed.
 [[nodiscard]] StationRecord* take_ready_station(ZoneLock& lock) noexcept;
 
 // Frees what was too much for the call that made it free. True when there is still more.

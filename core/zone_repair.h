@@ -6,9 +6,13 @@
 
 namespace durable {
 
-// Called with the lock taken over from a dead holder, before anything else is done. The forward
-// chains are whole; backward links and counts are derived from them again. What the dead worker had
-// taken but not yet linked is lost until the zone is made anew.
+// Called with the lock taken over from a dead holder, before anything else is done; may be killed
+// and called again itself. A step that was under way is completed or taken back; afterwards every
+// worker looks at everything once, so no wake-up is lost. The dead worker's own things stay until
+// `forget_worker`.
+// What it had allocated but not linked yet, or unlinked but not freed, is lost until the zone is
+// made anew: at most one message and a few records. The memory's own structures are not mended.
+// Unlike all else under the lock its cost grows with the zone's content.
 void repair_zone(ZoneLock& lock) noexcept;
 
 }  // namespace durable

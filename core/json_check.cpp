@@ -173,7 +173,10 @@ private:
     Result take(ondemand::value& value) {
         const std::string_view token = value.raw_json_token();
         if (token.front() == '[' || token.front() == '{') return enter(value, token.front());
-        return is_scalar(token) ? Result::more : Result::invalid;
+        if (!is_scalar(token)) return Result::invalid;
+        // Skipping what was not consumed, simdjson takes a string before a colon for a name, in an array too.
+        if (token.front() == '"' && value.get_raw_json_string().error() != simdjson::SUCCESS) return Result::invalid;
+        return Result::more;
     }
 
     std::string_view text_;

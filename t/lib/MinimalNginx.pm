@@ -116,10 +116,7 @@ sub run_block ($) {
     }
     start_nginx();
     $nginx->wait_ready($port) or die "nginx did not start:\n" . $nginx->error_log . "\n";
-    for (1 .. $set{repeat_each}) {
-        $_->{offset} = 0 for @logs;
-        run_exchanges($block, $expand, @logs);
-    }
+    run_exchanges($block, $expand, @logs) for 1 .. $set{repeat_each};
     $nginx->stop('QUIT', 10) or Test::More::fail($block->name . ' - nginx did not end at QUIT');
     undef $nginx;
     MinimalNginx::Checks::whole_log($block, $logs[0]{path});

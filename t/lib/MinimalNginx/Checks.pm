@@ -116,31 +116,35 @@ sub new_log_text {
     return $text;
 }
 
-sub one_log {
-    my ($block, $log, $wanted, $unwanted) = @_;
-    return if !defined $block->$wanted && !defined $block->$unwanted;
-    my @wanted = defined $block->$wanted ? patterns($block->$wanted) : ();
-    my $text = new_log_text($log, @wanted);
-    for my $pattern (@wanted) {
+sub has_and_lacks {
+    my ($block, $text, $wanted, $unwanted) = @_;
+    for my $pattern (defined $block->$wanted ? patterns($block->$wanted) : ()) {
         Test::More::ok($text =~ $pattern, $block->name . " - $wanted has $pattern");
     }
     for my $pattern (defined $block->$unwanted ? patterns($block->$unwanted) : ()) {
         my ($line) = grep { $_ =~ $pattern } split /^/, $text;
         Test::More::ok(!defined $line, $block->name . " - $wanted lacks $pattern") or Test::More::diag($line);
     }
-    return $text;
 }
 
 sub logs {
     my ($block, $error_log, $access_log) = @_;
-    if (defined $block->grep_error_log) {
-        my ($pattern) = patterns($block->grep_error_log);
-        my $text = new_log_text({%$error_log});    # the sections below look at the same lines
-        my $found = join '', map { /$pattern/ ? "$&\n" : () } split /^/, $text;
-        is_text($found, $block->grep_error_log_out, $block->name . ' - grep_error_log_out');
+    if (grep { defined $block->$_ } qw(error_log no_error_log grep_error_log)) {
+        my $text = new_log_text($error_log, defined $block->error_log ? patterns($block->error_log) : ());
+        if (defined $block->grep_error_log) {
+            my ($pattern) = patterns($block->grep_error_log);
+            my $found = join '', map { /$pattern/ ? "$&\n" : () } split /^/, $text;
+            is_text($found, $block->grep_error_log_out, $block->name . ' - grep_error_log_out');
+        }
+        has_and_lacks($block, $text, 'error_log', 'no_error_log');
     }
-    one_log($block, $error_log, 'error_log', 'no_error_log');
-    one_log($block, $access_log, 'access_log', 'no_access_log') if !defined $block->ignore_response;
+    return if defined $block->ignore_response;
+    if (grep { defined $block->$_ } qw(access_log no_access_log)) {
+        # Test::Nginx looks at all of this log each time.
+        my $text = new_log_text({path => $access_log->{path}, offset => 0},
+                                defined $block->access_log ? patterns($block->access_log) : ());
+        has_and_lacks($block, $text, 'access_log', 'no_access_log');
+    }
 }
 
 # Beyond Test::Nginx, which only warns: what is alarming anywhere in the log, up to nginx's

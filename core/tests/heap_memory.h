@@ -30,7 +30,10 @@ public:
 
     void* allocate(std::size_t bytes) noexcept override {
         require(is_locked_, "allocate needs the lock");
-        if (fail_after_ == 0) return nullptr;
+        if (fail_after_ == 0) {
+            has_failed_ = true;
+            return nullptr;
+        }
         if (fail_after_ > 0) --fail_after_;
         void* block = std::malloc(bytes);
         std::memset(block, 0xa5, bytes);  // nobody may rely on zeros
@@ -48,8 +51,12 @@ public:
     bool owns(const void* block) const noexcept { return blocks_.count(const_cast<void*>(block)) != 0; }
 
     // The next `count` allocations succeed, all after them fail; -1: none fails.
-    void fail_after(int count) noexcept { fail_after_ = count; }
-    bool has_failed() const noexcept { return fail_after_ == 0; }
+    void fail_after(int count) noexcept {
+        fail_after_ = count;
+        has_failed_ = false;
+    }
+    // Since the last `fail_after`.
+    bool has_failed() const noexcept { return has_failed_; }
 
 private:
     // Aborts, as nothing may be thrown through the core.
@@ -61,6 +68,7 @@ private:
 
     std::set<void*> blocks_;
     int fail_after_ = -1;
+    bool has_failed_ = false;
     bool is_locked_ = false;
 };
 

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "core/text_rules.h"
+#include "ngx_module/publish_handler.h"
+#include "ngx_module/settings.h"
+#include "ngx_module/shared_zone.h"
+#include "ngx_module/subscribe_handler.h"
+
+namespace durable {
+
+namespace {
+
+char* const kFailed = static_cast<char*>(NGX_CONF_ERROR);
+
+char* duplicate() noexcept { return const_cast<char*>("is duplicate"); }
+
+const ngx_str_t* arguments(ngx_conf_t* cf) noexcept { return static_cast<ngx_str_t*>(cf->args->elts); }
+
+bool starts_with(const ngx_str_t& text, std::string_view prefix) noexcept {
+    return view(text).substr(0, prefix.size()) == prefix;
+}
+
+ngx_str_t behind(const ngx_str_t& text, std::string_view prefix) noexcept {
+    return {text.len - prefix.size(), text.data + prefix.size()};
+}
+
+char* refuse(ngx_conf_t* cf, const ngx_str_t& value, const char* range) noexcept {
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid value \"%V\" in \"%V\", it must be %s", &value,
+                       &arguments(cf)[0], range);
+    return kFailed;
+}
+
+char* unknown_parameter(ngx_conf_t* cf, const ngx_str_t& value) noexcept {
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "unknown parameter \"%V\" in \"%V\"", &value, &arguments(cf)[0]);
+    return kFailed;
+}
+
+bool compile(ngx_conf_t* cf, ngx_str_t value, ngx_http_complex_value_t* out) noexcept {
+    ngx_http_compile_complex_value_t ccv{};
+    ccv.cf = cf;
+    ccv.value = &value;
+    ccv.complex_value = out;
+    return ngx_http_compile_complex_value(&ccv) == NGX_OK;
+}
+
+// ---- durable_zone ----
+
+char* zone_limit(ngx_conf_t* cf, const ngx_str_t& argument, ZoneLimits& limits) noexcept {
+    constexpr ngx_int_t kMost = 1000000000;
+    if (starts_with(argument, "channels=")) {
+        ngx_str_t text = behind(argument, "channels=");
+        const ngx_int_t n = ngx_atoi(text.data, text.len);
+        if (n < 64 || n > kMost) return refuse(cf, argument, "a number from 64 to 1000000000");
+        limits.channels = static_cast<std::uint32_t>(n);
+    } else if (starts_with(argument, "subscriptions=")) {
+        ngx_str_t text = behind(argument, "subscriptions=");
+        const ngx_int_t n = ngx_atoi(text.data, text.len);
+        if (n < 256 || n > kMost) return refuse(cf, argument, "a number from 256 to 1000000000");
+        limits.subscriptions = static_cast<std::uint32_t>(n);
+    } else if (starts_with(argument, "backlog=")) {
+        ngx_str_t text = behind(argument, "backlog=");
+        const off_t n = ngx_parse_offset(&text);
+        if (n < 1048576 || n > kMost) return refuse(cf, argument, "a size from 1m to 1000000000");
+        limits.backlog = static_cast<std::uint64_t>(n);
+    } else {
+        return unknown_parameter(cf, argument);
+    }
+    return NGX_CONF_OK;
+}
+
+char* set_zone(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
+    auto& main = *static_cast<MainSettings*>(conf);
+    const ngx_str_t* value = arguments(cf);
+    if (value[1].len == 0) return refuse(cf, value[1], "a name");
+    ngx_str_t size_text = value[2];
+    const ssize_t size = ngx_parse_size(&size_text);
+    if (size < 1048576) return refuse(cf, value[2], "a size of at least 1m");
+    auto* zone = static_cast<ZoneSettings*>(ngx_pcalloc(cf->pool, sizeof(ZoneSettings)));
+    if (zone == nullptr) return kFailed;
+    zone->limits = ZoneLimits();
+    for (ngx_uint_t i = 3; i < cf->args->nelts; ++i) {
+        if (char* failed = zone_limit(cf, value[i], zone->limits)) return failed;
+    }
+    ngx_str_t name = value[1];
+    zone->shm_zone = ngx_shared_memory_add(cf, &name, static_cast<size_t>(size), &ngx_http_durable_module);
+    auto** place = static_cast<ZoneSettings**>(ngx_array_push(&main.zones));
+    if (zone->shm_zone == nullptr || place == nullptr) return kFailed;
+    if (zone->shm_zone->data != nullptr) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "duplicate \"durable_zone\" \"%V\"", &name);
+        return kFailed;
+    }
+    zone->name = name;
+    zone->index = main.zones.nelts - 1;
+    zone->shm_zone->init = on_zone_init;
+    zone->shm_zone->data = zone;
+    *place = zone;
+    return NGX_CONF_OK;
+}
+
+// ---- durable_object ----
+
+// `zone key [queue=N] [wait=TIME]`; nullptr when refused.
+ObjectSettings* parse_object(ngx_conf_t* cf, ngx_msec_t default_wait) noexcept {
+    const ngx_str_t* value = arguments(cf);
+    auto& main = *static_cast<MainSettings*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_durable_module));
+    auto* object = static_cast<ObjectSettings*>(ngx_pcalloc(cf->pool, sizeof(ObjectSettings)));
+    auto* use = static_cast<ZoneUse*>(ngx_array_push(&main.zone_uses));
+    if (object == nullptr || use == nullptr) return nullptr;
+    ngx_str_t name = value[1];
+    if (name.len == 0) {
+        refuse(cf, name, "the name of a \"durable_zone\"");
+        return nullptr;
+    }
+    object->shm_zone = ngx_shared_memory_add(cf, &name, 0, &ngx_http_durable_module);
+    if (object->shm_zone == nullptr || !compile(cf, value[2], &object->key)) return nullptr;
+    *use = {object->shm_zone, value[0]};
+    object->queue = 1000;
+    object->wait = default_wait;
+    for (ngx_uint_t i = 3; i < cf->args->nelts; ++i) {
+        if (starts_with(value[i], "queue=")) {
+            const ngx_str_t text = behind(value[i], "queue=");
+            const ngx_int_t n = ngx_atoi(text.data, text.len);
+            if (n < 0 || n > 1000000) {
+                refuse(cf, value[i], "a number from 0 to 1000000");
+                return nullptr;
+            }
+            object->queue = static_cast<ngx_uint_t>(n);
+        } else if (starts_with(value[i], "wait=")) {
+            ngx_str_t text = behind(value[i], "wait=");
+            const ngx_int_t n = ngx_parse_time(&text, 0);
+            if (n < 1 || n > 24 * 3600 * 1000) {
+                refuse(cf, value[i], "a time from 1ms to 24h");
+                return nullptr;
+            }
+            object->wait = static_cast<ngx_msec_t>(n);
+        } else {
+            unknown_parameter(cf, value[i]);
+            return nullptr;
+        }
+    }
+    return object;
+}
+
+char* set_object(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
+    auto& location = *static_cast<LocationSettings*>(conf);
+    if (location.object != NGX_CONF_UNSET_PTR) return duplicate();
+    if (cf->args->nelts == 2) {
+        if (view(arguments(cf)[1]) != "off") return refuse(cf, arguments(cf)[1], "\"off\", or a zone and a key");
+        location.object = nullptr;
+        return NGX_CONF_OK;
+    }
+    location.object = parse_object(cf, 60 * 1000);
+    return location.object == nullptr ? kFailed : NGX_CONF_OK;
+}
+
+// ---- content handlers ----
+
+char* set_content(ngx_conf_t* cf, LocationSettings& location, ContentHandler content, ngx_http_handler_pt handler) noexcept {
+    auto& core = *static_cast<ngx_http_core_loc_conf_t*>(ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
+    if (location.content != ContentHandler::none || core.handler != nullptr) {
+        if (location.content == content) return duplicate();
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\": this location has a content handler already",
+                           &arguments(cf)[0]);
+        return kFailed;
+    }
+    location.content = content;
+    location.content_directive = arguments(cf)[0];
+    core.handler = handler;
+    return NGX_CONF_OK;
+}
+
+char* set_publish(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
+    auto& location = *static_cast<LocationSettings*>(conf);
+    if (char* failed = set_content(cf, location, ContentHandler::publish, on_publish_request)) return failed;
+    location.publish = static_cast<ngx_http_complex_value_t*>(ngx_palloc(cf->pool, sizeof(ngx_http_complex_value_t)));
+    return location.publish != nullptr && compile(cf, arguments(cf)[1], location.publish) ? NGX_CONF_OK : kFailed;
+}
+
+char* set_subscribe(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
+    auto& location = *static_cast<LocationSettings*>(conf);
+    if (char* failed = set_content(cf, location, ContentHandler::subscribe, on_subscribe_request)) return failed;
+    if (cf->args->nelts - 1 > kMaxStreamChannels) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\" takes 1 to 64 channels, not %ui", &arguments(cf)[0],
+                           cf->args->nelts - 1);
+        return kFailed;
+    }
+    location.subscribe = ngx_array_create(cf->pool, cf->args->nelts - 1, sizeof(ngx_http_complex_value_t));
+    if (location.subscribe == nullptr) return kFailed;
+    for (ngx_uint_t i = 1; i < cf->args->nelts; ++i) {
+        auto* channel = static_cast<ngx_http_complex_value_t*>(ngx_array_push(location.subscribe));
+        if (channel == nullptr || !compile(cf, arguments(cf)[i], channel)) return kFailed;
+    }
+    return NGX_CONF_OK;
+}
+
+// ---- simple values ----
+
+char* set_time(ngx_conf_t* cf, ngx_command_t* command, void* conf) noexcept {
+    auto& field = *reinterpret_cast<ngx_msec_t*>(static_cast<char*>(conf) + command->offset);
+    if (field != NGX_CONF_UNSET_MSEC) return duplicate();
+    ngx_str_t text = arguments(cf)[1];
+    const ngx_int_t time = ngx_parse_time(&text, 0);
+    if (time < 0 || time > 365LL * 24 * 3600 * 1000) return refuse(cf, text, "a time from 0 to 365d");
+    field = static_cast<ngx_msec_t>(time);
+    return NGX_CONF_OK;
+}
+
+char* set_stream_buffer(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
+    auto& location = *static_cast<LocationSettings*>(conf);
+    if (location.stream_buffer != NGX_CONF_UNSET_SIZE) return duplicate();
+    ngx_str_t text = arguments(cf)[1];
+    const ssize_t size = ngx_parse_size(&text);
+    if (size < 1 || size > 1024 * 1024 * 1024) return refuse(cf, text, "a size from 1 to 1024m");
+    location.stream_buffer = static_cast<size_t>(size);
+    return NGX_CONF_OK;
+}
+
+ngx_conf_enum_t subscribe_formats[] = {
+    {ngx_string("text"), kFormatText}, {ngx_string("json"), kFormatJson}, {ngx_null_string, 0}};
+
+constexpr ngx_uint_t kAnywhere = NGX_HTTP_MAIN_CONF | NGX_HTTP_SRV_CONF | NGX_HTTP_LOC_CONF;
+
+}  // namespace
+
+ngx_command_t durable_commands[] = {
+    {ngx_string("durable_zone"), NGX_HTTP_MAIN_CONF | NGX_CONF_2MORE, set_zone, NGX_HTTP_MAIN_CONF_OFFSET, 0, nullptr},
+    {ngx_string("durable_object"), kAnywhere | NGX_CONF_TAKE1234, set_object, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("durable_publish"), NGX_HTTP_LOC_CONF | NGX_CONF_TAKE1, set_publish, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("durable_subscribe"), NGX_HTTP_LOC_CONF | NGX_CONF_1MORE, set_subscribe, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("durable_subscribe_format"), kAnywhere | NGX_CONF_TAKE1, ngx_conf_set_enum_slot,
+     NGX_HTTP_LOC_CONF_OFFSET, offsetof(LocationSettings, subscribe_format), subscribe_formats},
+    {ngx_string("durable_stream_buffer"), kAnywhere | NGX_CONF_TAKE1, set_stream_buffer, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("durable_ping"), kAnywhere | NGX_CONF_TAKE1, set_time, NGX_HTTP_LOC_CONF_OFFSET,
+     offsetof(LocationSettings, ping), nullptr},
+    {ngx_string("durable_retry"), kAnywhere | NGX_CONF_TAKE1, set_time, NGX_HTTP_LOC_CONF_OFFSET,
+     offsetof(LocationSettings, retry), nullptr},
+    ngx_null_command};
+
+}  // namespace durable

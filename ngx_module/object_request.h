@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What a request says: its object's key, its arguments, its channels.
+#pragma once
+
+#include "core/errors.h"
+#include "ngx_module/settings.h"
+
+namespace durable {
+
+// Evaluates a complex value; the text lives as long as the request. False when out of memory.
+[[nodiscard]] bool evaluate(ngx_http_request_t* r, ngx_http_complex_value_t* value, std::string_view& text) noexcept;
+
+// The first argument of that name, percent-decoded once; `is_present` tells a missing from an empty
+// one. ErrorCode::invalid_escape for a bad escape.
+[[nodiscard]] ErrorCode read_argument(ngx_http_request_t* r, std::string_view name, std::string& value,
+                                      bool& is_present);
+
+// The `event` argument of a publish: empty where there is none.
+[[nodiscard]] ErrorCode read_event_type(ngx_http_request_t* r, std::string& type);
+
+}  // namespace durable

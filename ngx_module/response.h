@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Answers of the module's own: small JSON documents and refusals.
+#pragma once
+
+#include "core/errors.h"
+#include "ngx_module/nginx.h"
+
+namespace durable {
+
+// Sends the whole answer and returns what a content handler returns. A body that the client still
+// sends is discarded.
+ngx_int_t send_json(ngx_http_request_t* r, ngx_uint_t status, std::string_view body) noexcept;
+
+// The refusal of `error`; `detail` as in append_error_json.
+ngx_int_t send_error(ngx_http_request_t* r, ErrorCode error, std::string_view detail = {}) noexcept;
+
+// 405 with the methods that are allowed, as in "GET, HEAD".
+ngx_int_t send_method_not_allowed(ngx_http_request_t* r, std::string_view allowed) noexcept;
+
+// `name` and `value` must outlive the request. False when out of memory.
+[[nodiscard]] bool add_header(ngx_http_request_t* r, std::string_view name, std::string_view value) noexcept;
+
+}  // namespace durable

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "ngx_module/subscribe_handler.h"
+
+#include <algorithm>
+
+#include "core/sse_frame.h"
+#include "core/text_rules.h"
+#include "ngx_module/log.h"
+#include "ngx_module/object_request.h"
+#include "ngx_module/pool.h"
+#include "ngx_module/reader_group.h"
+#include "ngx_module/response.h"
+#include "ngx_module/subscribed_stream.h"
+#include "ngx_module/worker.h"
+
+namespace durable {
+
+namespace {
+
+// The channels named, each once, in an order of its own so that streams of the same ones share a group.
+ErrorCode read_channels(ngx_http_request_t* r, ngx_array_t& values, std::vector<std::string>& channels,
+                        std::string& wrong) {
+    auto* value = static_cast<ngx_http_complex_value_t*>(values.elts);
+    for (ngx_uint_t i = 0; i < values.nelts; ++i) {
+        std::string_view name;
+        if (!evaluate(r, &value[i], name)) return ErrorCode::no_memory;
+        if (const ErrorCode error = check_channel_name(name); error != ErrorCode::ok) {
+            wrong = name;
+            return error;
+        }
+        channels.emplace_back(name);
+    }
+    std::sort(channels.begin(), channels.end());
+    channels.erase(std::unique(channels.begin(), channels.end()), channels.end());
+    return ErrorCode::ok;
+}
+
+// The head of an event stream. gzip would hold events back.
+ngx_int_t send_stream_head(ngx_http_request_t* r) noexcept {
+    r->headers_out.status = NGX_HTTP_OK;
+    ngx_str_set(&r->headers_out.content_type, "text/event-stream; charset=utf-8");
+    r->headers_out.content_type_len = sizeof("text/event-stream") - 1;
+    r->headers_out.content_length_n = -1;
+    r->gzip_tested = 1;
+    r->gzip_ok = 0;
+    if (!add_header(r, "Cache-Control", "no-store") || !add_header(r, "X-Accel-Buffering", "no")) return NGX_ERROR;
+    return ngx_http_send_header(r);
+}
+
+ngx_int_t subscribe(ngx_http_request_t* r) {
+    LocationSettings& location = *location_settings(r);
+    std::string_view key;
+    if (!evaluate(r, &location.object->key, key)) return NGX_ERROR;
+    if (check_object_key(key) != ErrorCode::ok) return send_error(r, ErrorCode::invalid_object);
+    std::vector<std::string> channels;
+    std::string wrong;
+    if (const ErrorCode error = read_channels(r, *location.subscribe, channels, wrong); error != ErrorCode::ok) {
+        return send_error(r, error, wrong);
+    }
+    const ngx_int_t discarded = ngx_http_discard_request_body(r);
+    if (discarded != NGX_OK) return discarded;
+    if (r->method == NGX_HTTP_HEAD) {
+        r->header_only = 1;
+        return send_stream_head(r);
+    }
+    Worker* worker = Worker::of(*main_settings(r));
+    if (worker == nullptr) return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    WorkerZone& zone = worker->zone(location.object->zone());
+    if (!zone.claim()) return send_error(r, ErrorCode::no_memory);
+
+    auto* stream = create_in_pool<SubscribedStream>(r->pool, r, location);
+    if (stream == nullptr) return NGX_ERROR;
+    const ErrorCode error = zone.groups().join(*stream, key, channels, location.subscribe_format);
+    if (error == ErrorCode::subscription_limit) {
+        return send_error(r, error, std::to_string(zone.zone().limits.subscriptions));
+    }
+    if (error == ErrorCode::channel_limit) return send_error(r, error, std::to_string(zone.zone().limits.channels));
+    if (error != ErrorCode::ok) return send_error(r, error);
+
+    const ngx_int_t rc = send_stream_head(r);
+    if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
+        stream->detach();
+        return rc;
+    }
+    std::string first;
+    if (location.retry != NGX_CONF_UNSET_MSEC) append_retry(first, location.retry);
+    append_comment(first, "");
+    ++r->main->count;
+    stream->start(first);
+    return NGX_DONE;
+}
+
+}  // namespace
+
+ngx_int_t on_subscribe_request(ngx_http_request_t* r) noexcept {
+    if (r->method != NGX_HTTP_GET && r->method != NGX_HTTP_HEAD) return send_method_not_allowed(r, "GET, HEAD");
+    return guarded(r->connection->log, "subscribing", [r] { return subscribe(r); });
+}
+
+}  // namespace durable

@@ -21,9 +21,9 @@ namespace durable {
 
 inline constexpr std::uint64_t kNow = 1700000000000;
 
-inline ZoneRoot* make_root(SharedMemory& memory) {
+inline ZoneRoot* make_root(SharedMemory& memory, std::uint64_t bytes = 1 << 20) {
     SharedLock lock(memory);
-    ZoneRoot* root = make_zone_root(lock, 1 << 20);
+    ZoneRoot* root = make_zone_root(lock, bytes);
     CPPUNIT_ASSERT(root != nullptr);
     return root;
 }
@@ -35,9 +35,10 @@ public:
         zone_.memory = &memory;
         zone_.root = &root;
         zone_.pid = pid;
-        ZoneLock lock(zone_);
         const char address[] = {'\0', static_cast<char>('a' + pid % 26)};
-        CPPUNIT_ASSERT(claim_worker_slot(lock, pid, {address, sizeof address}));
+        const bool is_claimed =
+            locked([&](ZoneLock& lock) { return claim_worker_slot(lock, pid, {address, sizeof address}); });
+        CPPUNIT_ASSERT(is_claimed);
     }
 
     Zone& zone() noexcept { return zone_; }

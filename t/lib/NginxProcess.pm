@@ -64,12 +64,12 @@ sub wait_exit {
 sub stop {
     my ($self, $signal, $seconds) = @_;
     return 1 if !$self->is_running;
-    my @workers = $self->children;
+    my @children = map { $_->[0] } $self->children;
     kill $signal // 'QUIT', $self->{pid};
     my $ended = wait_until($seconds // 10, sub { !$self->is_running });
     if (!$ended) {
         kill 'KILL', $self->{pid};
-        kill 'KILL', $_ for @workers;
+        kill 'KILL', $_ for @children;
         waitpid $self->{pid}, 0;
         $self->{status} = $?;
     }
@@ -88,14 +88,22 @@ sub children {
         $title =~ s/ +$//;
         push @found, [$pid, $title];
     }
-    return wantarray ? map { $_->[0] } sort { $a->[0] <=> $b->[0] } @found : \@found;
+    return sort { $a->[0] <=> $b->[0] } @found;
 }
 
-# Workers that take new connections; those shutting down have another title.
+# Workers that take new connections (their number in scalar context); those that are
+# shutting down have another title.
 sub workers {
     my ($self) = @_;
-    return sort { $a <=> $b } map { $_->[0] }
-        grep { $_->[1] eq 'nginx: worker process' } @{scalar $self->children};
+    my @pids = map { $_->[0] } grep { $_->[1] eq 'nginx: worker process' } $self->children;
+    return @pids;
+}
+
+# True once the process has ended: gone, or a zombie that nobody has waited for yet.
+sub is_gone {
+    my ($pid) = @_;
+    my $stat = slurp("/proc/$pid/stat") // return 1;
+    return $stat =~ /\) Z /;
 }
 
 sub error_log { slurp("$_[0]{prefix}/logs/error.log") // '' }

@@ -229,6 +229,8 @@ ngx_command_t durable_commands[] = {
     {ngx_string("durable_subscribe_format"), kAnywhere | NGX_CONF_TAKE1, ngx_conf_set_enum_slot,
      NGX_HTTP_LOC_CONF_OFFSET, offsetof(LocationSettings, subscribe_format), subscribe_formats},
     {ngx_string("durable_stream_buffer"), kAnywhere | NGX_CONF_TAKE1, set_stream_buffer, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("durable_event_timeout"), kAnywhere | NGX_CONF_TAKE1, set_time, NGX_HTTP_LOC_CONF_OFFSET,
+     offsetof(LocationSettings, event_timeout), nullptr},
     {ngx_string("durable_ping"), kAnywhere | NGX_CONF_TAKE1, set_time, NGX_HTTP_LOC_CONF_OFFSET,
      offsetof(LocationSettings, ping), nullptr},
     {ngx_string("durable_retry"), kAnywhere | NGX_CONF_TAKE1, set_time, NGX_HTTP_LOC_CONF_OFFSET,

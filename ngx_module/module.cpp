@@ -1,12 +1,36 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "ngx_module/filters.h"
+#include "ngx_module/gate_phase.h"
 #include "ngx_module/settings.h"
+#include "ngx_module/variables.h"
 #include "ngx_module/worker.h"
 
 namespace durable {
 
 namespace {
 
-ngx_int_t on_postconfiguration(ngx_conf_t* cf) noexcept { return check_settings(cf); }
+ngx_int_t add_phase_handler(ngx_conf_t* cf, ngx_http_phases phase, ngx_http_handler_pt handler) noexcept {
+    auto& core = *static_cast<ngx_http_core_main_conf_t*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module));
+    auto* place = static_cast<ngx_http_handler_pt*>(ngx_array_push(&core.phases[phase].handlers));
+    if (place == nullptr) return NGX_ERROR;
+    *place = handler;
+    return NGX_OK;
+}
+
+ngx_int_t on_preconfiguration(ngx_conf_t* cf) noexcept { return add_variables(cf); }
+
+ngx_int_t on_postconfiguration(ngx_conf_t* cf) noexcept {
+    const auto& settings =
+        *static_cast<MainSettings*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_durable_module));
+    if (check_settings(cf) != NGX_OK) return NGX_ERROR;
+    if (settings.zones.nelts == 0) return NGX_OK;  // nothing of the module is used
+    if (add_phase_handler(cf, NGX_HTTP_PREACCESS_PHASE, on_preaccess_phase) != NGX_OK ||
+        add_phase_handler(cf, NGX_HTTP_PRECONTENT_PHASE, on_precontent_phase) != NGX_OK) {
+        return NGX_ERROR;
+    }
+    install_filters();
+    return NGX_OK;
+}
 
 // Without an http block there are no settings.
 MainSettings* settings_of(ngx_cycle_t* cycle) noexcept {
@@ -19,7 +43,7 @@ void on_worker_exit(ngx_cycle_t* cycle) noexcept {
 }
 
 ngx_http_module_t module_context = {
-    nullptr,                   // preconfiguration
+    on_preconfiguration,
     on_postconfiguration,
     create_main_settings,
     nullptr,                   // init main configuration

@@ -68,8 +68,11 @@ ngx_int_t subscribe(ngx_http_request_t* r) {
     WorkerZone& zone = worker->zone(location.object->zone());
     if (!zone.claim()) return send_error(r, ErrorCode::no_memory);
 
+    RequestContext* context = RequestContext::find(r);
+    if (context == nullptr) context = RequestContext::create(r);
     auto* stream = create_in_pool<SubscribedStream>(r->pool, r, location);
-    if (stream == nullptr) return NGX_ERROR;
+    if (context == nullptr || stream == nullptr) return NGX_ERROR;
+    context->subscribed = stream;
     const ErrorCode error = zone.groups().join(*stream, key, channels, location.subscribe_format);
     if (error == ErrorCode::subscription_limit) {
         return send_error(r, error, std::to_string(zone.zone().limits.subscriptions));

@@ -6,6 +6,7 @@
 #include "core/sse_frame.h"
 #include "ngx_module/log.h"
 #include "ngx_module/reader_group.h"
+#include "ngx_module/request_context.h"
 
 namespace durable {
 
@@ -47,13 +48,12 @@ void SubscribedStream::detach() noexcept {
 }
 
 SubscribedStream& SubscribedStream::of(ngx_http_request_t* r) noexcept {
-    return *static_cast<SubscribedStream*>(ngx_http_get_module_ctx(r, ngx_http_durable_module));
+    return *RequestContext::find(r)->subscribed;
 }
 
 void SubscribedStream::start(std::string_view first) noexcept {
     ngx_http_request_t* r = request_;
     ngx_connection_t* c = r->connection;
-    ngx_http_set_ctx(r, this, ngx_http_durable_module);
     r->read_event_handler = on_readable;
     r->write_event_handler = on_writable;
     c->log->action = const_cast<char*>("sending events to client");

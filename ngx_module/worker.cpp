@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "ngx_module/worker.h"
 
+#include <sys/random.h>
+
 #include <cstdio>
 #include <cstdlib>
 
@@ -40,7 +42,8 @@ std::uint64_t process_start_time(std::uint32_t pid) noexcept {
 WorkerZone::WorkerZone(Worker& worker, const ZoneSettings& settings, std::uint32_t pid)
     : worker_(worker),
       memory_(reinterpret_cast<ngx_slab_pool_t*>(settings.shm_zone->shm.addr)),
-      groups_(std::make_unique<ReaderGroups>(*this)) {
+      groups_(std::make_unique<ReaderGroups>(*this)),
+      commands_(*this) {
     zone_.memory = &memory_;
     zone_.root = settings.root;
     zone_.limits = settings.limits;
@@ -119,11 +122,43 @@ void WorkerZone::on_wakeup() noexcept {
         }
         for (std::size_t i = 0; i < count; ++i) call_listeners(ready[i]);
     }
+    call_waiters();
+    commands_.on_wakeup();
+}
+
+std::uint64_t WorkerZone::new_ticket(LineWaiter& waiter) {
+    waiters_[++last_ticket_] = &waiter;
+    return last_ticket_;
+}
+
+// Those whose turn in a line has come.
+void WorkerZone::call_waiters() noexcept {
+    for (bool more = true; more;) {
+        std::uint64_t tickets[kStationsAtOnce];
+        std::size_t count = 0;
+        {
+            ZoneAccess access(*this);
+            while (count < kStationsAtOnce) {
+                const LineEntryRecord* entry = take_granted(access);
+                if (entry == nullptr) break;
+                tickets[count++] = entry->ticket;
+            }
+            more = count == kStationsAtOnce;
+        }
+        for (std::size_t i = 0; i < count; ++i) {
+            const auto found = waiters_.find(tickets[i]);
+            if (found == waiters_.end()) continue;  // it left while the others were called
+            LineWaiter& waiter = *found->second;
+            if (waiter.entry_ != nullptr && waiter.entry_->kind == LineKind::held) waiter.leave_line();
+            waiter.on_granted();
+        }
+    }
 }
 
 void WorkerZone::on_tick() noexcept {
     if (!is_claimed()) return;
     forget_the_dead();
+    commands_.on_tick();
     on_wakeup();  // a wake-up may have been lost with its sender
 }
 
@@ -198,6 +233,19 @@ bool Worker::start() noexcept {
     if (!wakeup_.open(ngx_cycle->log)) return false;
     ngx_add_timer(&tick_, kTick);
     return true;
+}
+
+void Worker::random_bytes(void* out, std::size_t bytes) {
+    if (random_used_ + bytes > sizeof random_) {
+        for (std::size_t filled = 0; filled < sizeof random_;) {
+            const ssize_t n = getrandom(random_ + filled, sizeof random_ - filled, 0);
+            if (n > 0) filled += static_cast<std::size_t>(n);
+        }
+        random_used_ = 0;
+    }
+    std::memcpy(out, random_ + random_used_, bytes);
+    std::memset(random_ + random_used_, 0, bytes);
+    random_used_ += bytes;
 }
 
 void Worker::on_wakeup() noexcept {

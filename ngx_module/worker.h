@@ -6,6 +6,9 @@
 #include <optional>
 
 #include "core/zone.h"
+#include "ngx_module/commands.h"
+#include "ngx_module/line_waiter.h"
+#include "ngx_module/request_context.h"
 #include "ngx_module/settings.h"
 #include "ngx_module/slab_memory.h"
 #include "ngx_module/wakeup.h"
@@ -43,6 +46,8 @@ public:
     Worker& worker() noexcept { return worker_; }
     Zone& zone() noexcept { return zone_; }
     ReaderGroups& groups() noexcept { return *groups_; }
+    RunningEvents& events() noexcept { return events_; }
+    Commands& commands() noexcept { return commands_; }
 
     // Makes sure that this worker has a slot. False when the zone is full.
     [[nodiscard]] bool claim() noexcept;
@@ -52,11 +57,16 @@ public:
     void listen(StationListener& listener, StationRecord* station, bool early);
     void ignore(StationListener& listener) noexcept;
 
+    // A name for who waits in a line; see LineWaiter.
+    std::uint64_t new_ticket(LineWaiter& waiter);
+    void drop_ticket(std::uint64_t ticket) noexcept { waiters_.erase(ticket); }
+
     void on_wakeup() noexcept;
     void on_tick() noexcept;
     void leave() noexcept;
 
 private:
+    void call_waiters() noexcept;
     void call_listeners(StationRecord* station) noexcept;
     void forget_the_dead() noexcept;
 
@@ -65,6 +75,10 @@ private:
     Zone zone_;
     std::unordered_map<StationRecord*, ngx_queue_t> stations_;
     std::unique_ptr<ReaderGroups> groups_;
+    RunningEvents events_;
+    Commands commands_;
+    std::unordered_map<std::uint64_t, LineWaiter*> waiters_;
+    std::uint64_t last_ticket_ = 0;
 };
 
 // Holds a zone's lock; what has to be woken is woken once it is released. The slot must be claimed
@@ -100,6 +114,8 @@ public:
     Wakeup& wakeup() noexcept { return wakeup_; }
     bool is_quitting() const noexcept { return is_quitting_; }
     std::uint64_t start_time() const noexcept { return start_time_; }
+    // From the kernel's random source.
+    void random_bytes(void* out, std::size_t bytes);
 
     // Opens what a claimed zone needs: the wake-up socket and the tick.
     [[nodiscard]] bool start() noexcept;
@@ -114,6 +130,8 @@ private:
     Wakeup wakeup_;
     ngx_event_t tick_{};
     std::uint64_t start_time_ = 0;
+    unsigned char random_[2048];  // fetched ahead, each byte used once
+    std::size_t random_used_ = sizeof random_;
     bool is_quitting_ = false;
 };
 

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "ngx_module/request_context.h"
+
+#include "core/event.h"
+#include "ngx_module/pool.h"
+#include "ngx_module/worker.h"
+
+namespace durable {
+
+namespace {
+
+void on_request_cleanup(void* data) noexcept { static_cast<RequestContext*>(data)->~RequestContext(); }
+
+}  // namespace
+
+RequestContext* RequestContext::find(ngx_http_request_t* r) noexcept {
+    auto* context = static_cast<RequestContext*>(ngx_http_get_module_ctx(r, ngx_http_durable_module));
+    if (context != nullptr || !(r->internal || r->filter_finalize)) return context;
+    for (ngx_pool_cleanup_t* cleanup = r->pool->cleanup; cleanup != nullptr; cleanup = cleanup->next) {
+        if (cleanup->handler != on_request_cleanup) continue;
+        context = static_cast<RequestContext*>(cleanup->data);
+        if (context->request != r) return nullptr;  // a subrequest shares its parent's pool
+        ngx_http_set_ctx(r, context, ngx_http_durable_module);
+        return context;
+    }
+    return nullptr;
+}
+
+RequestContext* RequestContext::create(ngx_http_request_t* r) noexcept {
+    ngx_pool_cleanup_t* cleanup = ngx_pool_cleanup_add(r->pool, sizeof(RequestContext));
+    if (cleanup == nullptr) return nullptr;
+    auto* context = new (cleanup->data) RequestContext(r);
+    cleanup->handler = on_request_cleanup;
+    ngx_http_set_ctx(r, context, ngx_http_durable_module);
+    return context;
+}
+
+RequestContext::~RequestContext() { end_event(); }
+
+void RequestContext::begin_event(WorkerZone& worker_zone, std::string_view key, LocationSettings& location) {
+    worker_zone.worker().random_bytes(token.random, sizeof token.random);
+    token.worker = worker_zone.zone().self;
+    token.zone = worker_zone.zone().id;
+    write_event_token(token, token_text_);
+    worker_zone.events().add(*this);
+    zone = &worker_zone;
+    object_key = key;
+    settings = &location;
+    deadline = ngx_current_msec + location.event_timeout;
+}
+
+void RequestContext::end_event() noexcept {
+    if (zone == nullptr) return;
+    WorkerZone& ended_in = *zone;
+    zone = nullptr;
+    ended_in.events().remove(*this);
+    if (!is_bound || !ended_in.is_claimed()) return;
+    is_bound = false;
+    ZoneAccess access(ended_in);
+    if (EventRecord* event = find_event(access, token)) durable::end_event(access, *event);
+}
+
+}  // namespace durable

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the module knows of a main request that a `durable_object` binds: its object and its event.
+// Lives in the request's pool. An internal redirect clears nginx's contexts, so it is found through
+// its pool cleanup then.
+#pragma once
+
+#include "core/errors.h"
+#include "core/event_token.h"
+#include "ngx_module/settings.h"
+
+namespace durable {
+
+class EventStream;
+class SubscribedStream;
+class WorkerZone;
+
+class RequestContext {
+public:
+    // nullptr where the request has none.
+    static RequestContext* find(ngx_http_request_t* r) noexcept;
+    // Makes one for a main request; nullptr when out of memory.
+    static RequestContext* create(ngx_http_request_t* r) noexcept;
+
+    explicit RequestContext(ngx_http_request_t* r) noexcept : request(r) {}
+    ~RequestContext();
+    RequestContext(const RequestContext&) = delete;
+
+    // Gives the request an event, which this worker then finds by its token. `settings` are those of
+    // the location that binds it. The zone's slot is claimed.
+    void begin_event(WorkerZone& worker_zone, std::string_view object_key, LocationSettings& location);
+    // Ends it, by whatever way the request ends; idempotent (C-14, S-22).
+    void end_event() noexcept;
+    bool has_event() const noexcept { return zone != nullptr; }
+    std::string_view token_text() const noexcept { return {token_text_, kEventTokenSize}; }
+
+    ngx_http_request_t* const request;
+    WorkerZone* zone = nullptr;         // nullptr: no event runs
+    LocationSettings* settings = nullptr;  // of the location that bound it; the cycle's
+    std::string_view object_key;        // in the request's pool
+    EventToken token;
+    EventKind kind = EventKind::fetch;
+    LineEntryRecord* section = nullptr; // the whole-request section that it holds
+    bool is_bound = false;              // the event has a record in the zone
+    ngx_msec_t deadline = 0;            // in ngx_current_msec; the event's time limit
+    EventStream* stream = nullptr;      // the event stream that it answers with
+    SubscribedStream* subscribed = nullptr;
+
+private:
+    char token_text_[kEventTokenSize] = {};
+};
+
+// The events that run in this worker, by token.
+class RunningEvents {
+public:
+    void add(RequestContext& context) { contexts_[key(context.token)] = &context; }
+    void remove(const RequestContext& context) noexcept { contexts_.erase(key(context.token)); }
+    RequestContext* find(const EventToken& token) const noexcept {
+        const auto found = contexts_.find(key(token));
+        return found == contexts_.end() || !(found->second->token == token) ? nullptr : found->second;
+    }
+    std::size_t count() const noexcept { return contexts_.size(); }
+
+private:
+    // Half of the random bits are enough to find it.
+    static std::uint64_t key(const EventToken& token) noexcept {
+        std::uint64_t bits;
+        std::memcpy(&bits, token.random, sizeof bits);
+        return bits;
+    }
+    std::unordered_map<std::uint64_t, RequestContext*> contexts_;
+};
+
+}  // namespace durable

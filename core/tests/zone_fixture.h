@@ -31,6 +31,15 @@ inline ZoneRoot* make_root(SharedMemory& memory, std::uint64_t bytes = 1 << 20) 
 // A worker process: takes the lock for each call.
 class Worker {
 public:
+    // Runs `body(lock)` under the lock; what has to be woken is in `wakes` then.
+    template <class Body>
+    auto locked(Body&& body) {
+        wakes = WakeList();
+        ZoneLock lock(zone_);
+        lock.copy_wakes_to(wakes);
+        return body(lock);
+    }
+
     Worker(SharedMemory& memory, ZoneRoot& root, std::uint32_t pid) {
         zone_.memory = &memory;
         zone_.root = &root;
@@ -44,15 +53,6 @@ public:
     Zone& zone() noexcept { return zone_; }
     const WorkerRef& self() const noexcept { return zone_.self; }
     WorkerSlotRecord& slot() noexcept { return *zone_.root->slots[zone_.self.slot]; }
-
-    // Runs `body(lock)` under the lock; what has to be woken is in `wakes` then.
-    template <class Body>
-    auto locked(Body&& body) {
-        wakes = WakeList();
-        ZoneLock lock(zone_);
-        lock.copy_wakes_to(wakes);
-        return body(lock);
-    }
 
     // What the worker does when it was woken; the stations that were ready.
     int look() {

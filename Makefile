@@ -9,6 +9,7 @@
 #   make deps      install the Debian packages that are missing
 #   make clean     remove build/
 #   make build-static, make build-asan    nginx from source with the module linked in
+#   make test-asan    the nginx tests on the latter
 
 BUILD        ?= $(CURDIR)/build
 SHELL        := /bin/bash
@@ -41,8 +42,8 @@ SUBMAKE = $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(J
 .DELETE_ON_ERROR:
 .PHONY: all deps build demo test bench install clean FORCE \
         need-build-packages need-test-packages check check-core check-symbols \
-        check-registered check-format format test-core test-nginx \
-        build-static build-asan core-test-program
+        check-registered check-format format test-core test-nginx test-asan \
+        build-static build-asan
 
 all: build
 
@@ -227,6 +228,13 @@ TESTS        ?= t
 
 test-nginx: need-test-packages build
 	TEST_NGINX_BINARY=$(NGINX_BINARY) TEST_NGINX_LOAD_MODULES=$(MODULE) \
+	    prove -j $(JOBS) -I t/lib -r $(TESTS)
+
+# The same tests on an nginx in which ASan watches each allocation, and UBSan our code.
+# nginx leaves memory to the process's end, so leaks are not counted.
+test-asan: need-test-packages build-asan
+	TEST_NGINX_BINARY=$(BUILD)/asan/nginx TEST_NGINX_LOAD_MODULES= \
+	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	    prove -j $(JOBS) -I t/lib -r $(TESTS)
 
 # ----------------------------------------------------------- demo and benchmark

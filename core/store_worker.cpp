@@ -35,11 +35,15 @@ StoreWorker::StoreWorker(const StoreSettings& settings, StoreQueue& queue)
       delivery_(database_, log_) {}
 
 StoreWorker::~StoreWorker() {
-    deliverer_.reset();
     for (event* one : {wake_event_, notify_event_, tick_event_, pump_event_}) {
         if (one != nullptr) event_free(one);
     }
-    if (base_ != nullptr) event_base_free(base_);
+    deliverer_.reset();
+    if (base_ != nullptr) {
+        // A connection with a callback under way is freed only when the loop has come round to it.
+        event_base_loop(base_, EVLOOP_NONBLOCK);
+        event_base_free(base_);
+    }
     database_.close();
     // Frees the deliverer's lock too.
     if (lock_fd_ >= 0) ::close(lock_fd_);

@@ -37,6 +37,11 @@ bool must_wait(const ObjectRecord& object, const EventRecord* event) noexcept {
     return event == nullptr || event->section != object.running;
 }
 
+bool runs_section_of(const ZoneLock& lock, std::string_view object_key, const EventToken& token) noexcept {
+    const ObjectRecord* object = find_object(lock, object_key);
+    return object != nullptr && object->running != nullptr && object->running->token == token;
+}
+
 LineResult enter_line(ZoneLock& lock, std::string_view object_key, LineKind kind, std::uint64_t ticket,
                       std::uint32_t queue) noexcept {
     ObjectRecord* object = find_object(lock, object_key);

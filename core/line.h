@@ -42,4 +42,7 @@ void advance_line(ZoneLock& lock, ObjectRecord& object) noexcept;
 // `event` may be nullptr.
 [[nodiscard]] bool must_wait(const ObjectRecord& object, const EventRecord* event) noexcept;
 
+// Whether the object's running section is the one of this event: its own requests pass (X-14a).
+[[nodiscard]] bool runs_section_of(const ZoneLock& lock, std::string_view object_key, const EventToken& token) noexcept;
+
 }  // namespace durable

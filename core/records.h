@@ -161,6 +161,7 @@ struct LineEntryRecord {
     ListLink granted_link;  // in its worker's slot, until the worker has looked
     ObjectRecord* object = nullptr;
     std::uint64_t ticket = 0;  // the owning worker's name for it
+    EventToken token;          // of a running section's event
     EventRecord* event = nullptr;  // that names it as its section
     WorkerRef owner;
     LineKind kind = LineKind::held;

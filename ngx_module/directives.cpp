@@ -152,6 +152,32 @@ char* set_object(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
     return location.object == nullptr ? kFailed : NGX_CONF_OK;
 }
 
+char* set_exclusive(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
+    auto& location = *static_cast<LocationSettings*>(conf);
+    if (location.exclusive != NGX_CONF_UNSET_PTR) return duplicate();
+    location.exclusive = parse_object(cf, 30 * 1000);
+    return location.exclusive == nullptr ? kFailed : NGX_CONF_OK;
+}
+
+char* set_exclusive_timeout(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
+    auto& location = *static_cast<LocationSettings*>(conf);
+    if (location.exclusive_timeout != NGX_CONF_UNSET_MSEC) return duplicate();
+    ngx_str_t text = arguments(cf)[1];
+    const ngx_int_t time = ngx_parse_time(&text, 0);
+    if (time < 1 || time > 30 * 1000) return refuse(cf, text, "a time from 1ms to 30s");
+    location.exclusive_timeout = static_cast<ngx_msec_t>(time);
+    return NGX_CONF_OK;
+}
+
+char* set_exclusive_handler(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
+    auto& location = *static_cast<LocationSettings*>(conf);
+    if (location.exclusive_handler.data != nullptr) return duplicate();
+    const ngx_str_t& uri = arguments(cf)[1];
+    if (uri.len == 0 || uri.data[0] != '/') return refuse(cf, uri, "a URI that begins with \"/\"");
+    location.exclusive_handler = uri;
+    return NGX_CONF_OK;
+}
+
 // ---- content handlers ----
 
 char* set_content(ngx_conf_t* cf, LocationSettings& location, ContentHandler content, ngx_http_handler_pt handler) noexcept {
@@ -224,6 +250,10 @@ constexpr ngx_uint_t kAnywhere = NGX_HTTP_MAIN_CONF | NGX_HTTP_SRV_CONF | NGX_HT
 ngx_command_t durable_commands[] = {
     {ngx_string("durable_zone"), NGX_HTTP_MAIN_CONF | NGX_CONF_2MORE, set_zone, NGX_HTTP_MAIN_CONF_OFFSET, 0, nullptr},
     {ngx_string("durable_object"), kAnywhere | NGX_CONF_TAKE1234, set_object, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("durable_exclusive"), NGX_HTTP_SRV_CONF | NGX_HTTP_LOC_CONF | NGX_CONF_TAKE2 | NGX_CONF_TAKE3 | NGX_CONF_TAKE4,
+     set_exclusive, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("durable_exclusive_handler"), kAnywhere | NGX_CONF_TAKE1, set_exclusive_handler, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("durable_exclusive_timeout"), kAnywhere | NGX_CONF_TAKE1, set_exclusive_timeout, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("durable_publish"), NGX_HTTP_LOC_CONF | NGX_CONF_TAKE1, set_publish, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("durable_subscribe"), NGX_HTTP_LOC_CONF | NGX_CONF_1MORE, set_subscribe, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("durable_subscribe_format"), kAnywhere | NGX_CONF_TAKE1, ngx_conf_set_enum_slot,

@@ -13,7 +13,7 @@ namespace {
 std::int32_t bind(WorkerZone& zone, RequestContext& context) noexcept {
     if (context.is_bound) return static_cast<std::int32_t>(ErrorCode::ok);
     ZoneAccess access(zone);
-    if (bind_event(access, context.token, context.kind, context.object_key, context.section) == nullptr) {
+    if (bind_event(access, context.token, context.kind, context.object_key, context.section()) == nullptr) {
         return static_cast<std::int32_t>(ErrorCode::no_memory);
     }
     context.is_bound = true;

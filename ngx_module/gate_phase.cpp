@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "ngx_module/gate_phase.h"
 
+#include "core/line.h"
+#include "core/object.h"
 #include "core/text_rules.h"
 #include "ngx_module/event_headers.h"
+#include "ngx_module/gate.h"
 #include "ngx_module/log.h"
 #include "ngx_module/object_request.h"
+#include "ngx_module/pool.h"
 #include "ngx_module/response.h"
 #include "ngx_module/worker.h"
 
@@ -12,31 +16,105 @@ namespace durable {
 
 namespace {
 
-bool binds_requests(const LocationSettings& location) noexcept {
-    return location.object != nullptr && location.content != ContentHandler::api &&
+bool is_gated(const LocationSettings& location) noexcept {
+    return (location.object != nullptr || location.exclusive != nullptr) && location.content != ContentHandler::api &&
            location.content != ContentHandler::events && location.content != ContentHandler::status;
 }
 
 // Only an application has a use for an event.
 bool has_application(const LocationSettings& location) noexcept { return location.content == ContentHandler::none; }
 
+bool needs_event(const LocationSettings& location) noexcept {
+    return has_application(location) || location.exclusive != nullptr;
+}
+
 ngx_int_t refuse(ngx_http_request_t* r, ErrorCode error) noexcept {
     ngx_http_finalize_request(r, send_error(r, error));
     return NGX_DONE;
 }
 
-ngx_int_t bind(ngx_http_request_t* r, LocationSettings& location) {
+// An object that a directive names for this request.
+struct NamedObject {
+    WorkerZone* zone = nullptr;
     std::string_view key;
-    if (!evaluate(r, &location.object->key, key)) return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    if (check_object_key(key) != ErrorCode::ok) return refuse(r, ErrorCode::invalid_object);
-    if (!has_application(location)) return NGX_DECLINED;
+
+    bool operator==(const NamedObject& other) const noexcept { return zone == other.zone && key == other.key; }
+};
+
+// NGX_OK, or how the phase ends.
+ngx_int_t name_object(ngx_http_request_t* r, ObjectSettings& settings, NamedObject& named) noexcept {
     Worker* worker = Worker::of(*main_settings(r));
+    if (worker == nullptr || !evaluate(r, &settings.key, named.key)) return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    if (check_object_key(named.key) != ErrorCode::ok) return refuse(r, ErrorCode::invalid_object);
+    named.zone = &worker->zone(settings.zone());
+    return named.zone->claim() ? NGX_OK : refuse(r, ErrorCode::no_memory);
+}
+
+// X-14a: whether the request was sent by the section that runs on the object, with its token.
+bool is_sent_by_section(const RequestContext& context, const NamedObject& object) noexcept {
+    const auto token = read_event_token(context.offered_token);
+    if (!token) return false;
+    ZoneAccess access(*object.zone);
+    return runs_section_of(access, object.key, *token);
+}
+
+bool is_line_free(const NamedObject& named) noexcept {
+    ZoneAccess access(*named.zone);
+    const ObjectRecord* object = find_object(access, named.key);
+    return object == nullptr || !must_wait(*object, nullptr);
+}
+
+ngx_int_t enter(RequestContext& context, const NamedObject& object, LineKind kind, const ObjectSettings& settings) {
+    if (context.gate == nullptr) context.gate = create_in_pool<Gate>(context.request->pool, context.request);
+    if (context.gate == nullptr) return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    return context.gate->enter(*object.zone, object.key, kind, settings.queue, settings.wait);
+}
+
+// Waits where it has to, first at the object's gate, then for a section of its own. Called again
+// when its turn has come. NGX_DECLINED: the request may go on.
+ngx_int_t wait_in_line(RequestContext& context, LocationSettings& location, const NamedObject& object,
+                       const NamedObject& exclusive) {
+    const bool is_one_line = location.object != nullptr && object == exclusive;
+    if (context.passed < RequestContext::Passed::gate) {
+        context.passed = RequestContext::Passed::gate;
+        if (location.object != nullptr && !is_one_line) {
+            const ngx_int_t rc = enter(context, object, LineKind::held, *location.object);
+            if (rc != NGX_DECLINED) return rc;
+        }
+    }
+    if (context.passed < RequestContext::Passed::line) {
+        context.passed = RequestContext::Passed::line;
+        if (location.exclusive != nullptr) return enter(context, exclusive, LineKind::section, *location.exclusive);
+    }
+    return NGX_DECLINED;
+}
+
+ngx_int_t bind(ngx_http_request_t* r, LocationSettings& location) {
+    NamedObject object, exclusive;
+    if (location.object != nullptr) {
+        const ngx_int_t rc = name_object(r, *location.object, object);
+        if (rc != NGX_OK) return rc;
+    }
+    if (location.exclusive != nullptr) {
+        const ngx_int_t rc = name_object(r, *location.exclusive, exclusive);
+        if (rc != NGX_OK) return rc;
+    }
     RequestContext* context = RequestContext::find(r);
+    if (context == nullptr && !needs_event(location) && is_line_free(object)) return NGX_DECLINED;
     if (context == nullptr) context = RequestContext::create(r);
-    if (worker == nullptr || context == nullptr) return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    WorkerZone& zone = worker->zone(location.object->zone());
-    if (!zone.claim()) return refuse(r, ErrorCode::no_memory);
-    context->begin_event(zone, key, location);
+    if (context == nullptr) return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    NamedObject& bound = location.object != nullptr ? object : exclusive;
+    NamedObject& line = location.exclusive != nullptr ? exclusive : object;
+    if (context->passed == RequestContext::Passed::nothing && is_sent_by_section(*context, line)) {
+        context->passed = RequestContext::Passed::line;
+        context->join_section(*line.zone, line.key, location, *read_event_token(context->offered_token));
+    } else {
+        const ngx_int_t rc = wait_in_line(*context, location, object, exclusive);
+        if (rc != NGX_DECLINED || !needs_event(location)) return rc;
+        context->begin_event(*bound.zone, bound.key, location);
+        if (context->section() != nullptr) context->gate->set_token(context->token);
+    }
+    if (!has_application(location)) return NGX_DECLINED;
     return add_event_headers(r, *context) ? NGX_DECLINED : NGX_HTTP_INTERNAL_SERVER_ERROR;
 }
 
@@ -49,12 +127,17 @@ ngx_int_t hide_from_subrequest(ngx_http_request_t* r) noexcept {
 }  // namespace
 
 ngx_int_t on_preaccess_phase(ngx_http_request_t* r) noexcept {
-    if (r != r->main || !binds_requests(*location_settings(r))) return NGX_DECLINED;
+    if (r != r->main || !is_gated(*location_settings(r))) return NGX_DECLINED;
     // Once it is bound the headers are our own.
-    const RequestContext* context = RequestContext::find(r);
-    if (context != nullptr && context->has_event()) return NGX_DECLINED;
+    RequestContext* context = RequestContext::find(r);
+    if (context != nullptr) return NGX_DECLINED;
     std::string_view token;
-    return remove_event_headers(r, token) ? NGX_DECLINED : NGX_HTTP_INTERNAL_SERVER_ERROR;
+    if (!remove_event_headers(r, token)) return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    if (token.empty()) return NGX_DECLINED;
+    context = RequestContext::create(r);
+    if (context == nullptr) return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    context->offered_token = token;
+    return NGX_DECLINED;
 }
 
 ngx_int_t on_precontent_phase(ngx_http_request_t* r) noexcept {
@@ -62,7 +145,7 @@ ngx_int_t on_precontent_phase(ngx_http_request_t* r) noexcept {
     const RequestContext* context = RequestContext::find(r);
     if (context != nullptr && context->has_event()) return NGX_DECLINED;  // an internal redirect
     LocationSettings& location = *location_settings(r);
-    if (!binds_requests(location)) return NGX_DECLINED;
+    if (!is_gated(location)) return NGX_DECLINED;
     return guarded(r->connection->log, "binding a request", [&] { return bind(r, location); });
 }
 

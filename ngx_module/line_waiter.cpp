@@ -6,19 +6,22 @@
 namespace durable {
 
 LineOutcome LineWaiter::enter_line(WorkerZone& zone, std::string_view object_key, LineKind kind, std::uint32_t queue) {
-    const std::uint64_t ticket = zone.new_ticket(*this);
+    const std::uint64_t ticket = zone.new_ticket();
     LineResult result;
     {
         ZoneAccess access(zone);
         result = durable::enter_line(access, object_key, kind, ticket, queue);
     }
-    if (result.entry == nullptr) {
-        zone.drop_ticket(ticket);
-        return result.outcome;
-    }
+    if (result.entry == nullptr) return result.outcome;
     zone_ = &zone;
     entry_ = result.entry;
+    zone.keep_ticket(ticket, *this);
     return result.outcome;
+}
+
+void LineWaiter::set_token(const EventToken& token) noexcept {
+    ZoneAccess access(*zone_);
+    entry_->token = token;
 }
 
 void LineWaiter::leave_line() noexcept {

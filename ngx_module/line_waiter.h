@@ -19,6 +19,8 @@ public:
     // Stands in the line. passed and granted: no need to wait (a section is to be left later, by
     // `leave_line`); waiting: on_granted will be called.
     [[nodiscard]] LineOutcome enter_line(WorkerZone& zone, std::string_view object_key, LineKind kind, std::uint32_t queue);
+    // Names the event of the section that runs now.
+    void set_token(const EventToken& token) noexcept;
     // Leaves the line or ends the section; harmless for one that is in none.
     void leave_line() noexcept;
     bool is_in_line() const noexcept { return entry_ != nullptr; }

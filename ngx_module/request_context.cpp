@@ -2,6 +2,7 @@
 #include "ngx_module/request_context.h"
 
 #include "core/event.h"
+#include "ngx_module/gate.h"
 #include "ngx_module/pool.h"
 #include "ngx_module/worker.h"
 
@@ -49,15 +50,31 @@ void RequestContext::begin_event(WorkerZone& worker_zone, std::string_view key, 
     deadline = ngx_current_msec + location.event_timeout;
 }
 
+void RequestContext::join_section(WorkerZone& worker_zone, std::string_view key, LocationSettings& location,
+                                  const EventToken& section_token) noexcept {
+    token = section_token;
+    write_event_token(token, token_text_);
+    zone = &worker_zone;
+    object_key = key;
+    settings = &location;
+    kind = EventKind::durable_block;
+    is_inner = true;
+}
+
+LineEntryRecord* RequestContext::section() const noexcept { return gate == nullptr ? nullptr : gate->section(); }
+
 void RequestContext::end_event() noexcept {
     if (zone == nullptr) return;
     WorkerZone& ended_in = *zone;
     zone = nullptr;
+    if (is_inner) return;
     ended_in.events().remove(*this);
-    if (!is_bound || !ended_in.is_claimed()) return;
-    is_bound = false;
-    ZoneAccess access(ended_in);
-    if (EventRecord* event = find_event(access, token)) durable::end_event(access, *event);
+    if (is_bound && ended_in.is_claimed()) {
+        is_bound = false;
+        ZoneAccess access(ended_in);
+        if (EventRecord* event = find_event(access, token)) durable::end_event(access, *event);
+    }
+    if (gate != nullptr) gate->leave_line();  // the next one in line finds all of this event over
 }
 
 }  // namespace durable

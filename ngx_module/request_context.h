@@ -11,6 +11,7 @@
 namespace durable {
 
 class EventStream;
+class Gate;
 class SubscribedStream;
 class WorkerZone;
 
@@ -28,9 +29,14 @@ public:
     // Gives the request an event, which this worker then finds by its token. `settings` are those of
     // the location that binds it. The zone's slot is claimed.
     void begin_event(WorkerZone& worker_zone, std::string_view object_key, LocationSettings& location);
+    // Makes the request part of the section whose event `section_token` is (X-14a).
+    void join_section(WorkerZone& worker_zone, std::string_view object_key, LocationSettings& location,
+                      const EventToken& section_token) noexcept;
     // Ends it, by whatever way the request ends; idempotent (C-14, S-22).
     void end_event() noexcept;
     bool has_event() const noexcept { return zone != nullptr; }
+    // The whole-request section that it holds, nullptr if none.
+    LineEntryRecord* section() const noexcept;
     std::string_view token_text() const noexcept { return {token_text_, kEventTokenSize}; }
 
     ngx_http_request_t* const request;
@@ -39,7 +45,10 @@ public:
     std::string_view object_key;        // in the request's pool
     EventToken token;
     EventKind kind = EventKind::fetch;
-    LineEntryRecord* section = nullptr; // the whole-request section that it holds
+    enum class Passed : std::uint8_t { nothing, gate, line } passed = Passed::nothing;
+    std::string_view offered_token;     // the client's own `Durable-Event`
+    Gate* gate = nullptr;               // where it waits or has waited; holds a whole-request section
+    bool is_inner = false;              // a section's own request: the event is the section's (X-14a)
     bool is_bound = false;              // the event has a record in the zone
     ngx_msec_t deadline = 0;            // in ngx_current_msec; the event's time limit
     EventStream* stream = nullptr;      // the event stream that it answers with

@@ -16,6 +16,7 @@ void* create_location_settings(ngx_conf_t* cf) noexcept {
     auto* conf = static_cast<LocationSettings*>(ngx_pcalloc(cf->pool, sizeof(LocationSettings)));
     if (conf == nullptr) return nullptr;
     conf->object = static_cast<ObjectSettings*>(NGX_CONF_UNSET_PTR);
+    conf->exclusive = static_cast<ObjectSettings*>(NGX_CONF_UNSET_PTR);
     conf->history = static_cast<HistorySettings*>(NGX_CONF_UNSET_PTR);
     conf->event_timeout = NGX_CONF_UNSET_MSEC;
     conf->ping = NGX_CONF_UNSET_MSEC;
@@ -31,6 +32,7 @@ char* merge_location_settings(ngx_conf_t* cf, void* parent, void* child) noexcep
     const auto& prev = *static_cast<LocationSettings*>(parent);
     auto& conf = *static_cast<LocationSettings*>(child);
     ngx_conf_merge_ptr_value(conf.object, prev.object, nullptr);
+    ngx_conf_merge_ptr_value(conf.exclusive, prev.exclusive, nullptr);
     ngx_conf_merge_ptr_value(conf.history, prev.history, nullptr);
     ngx_conf_merge_msec_value(conf.event_timeout, prev.event_timeout, 15 * 60 * 1000);
     ngx_conf_merge_msec_value(conf.ping, prev.ping, 15 * 1000);

@@ -50,7 +50,7 @@ enum class ContentHandler : std::uint8_t { none, publish, subscribe, api, events
 
 struct LocationSettings {
     ObjectSettings* object;     // nullptr: off
-    ObjectSettings* exclusive;  // of this location alone
+    ObjectSettings* exclusive;  // nullptr: not a whole-request section
     ngx_msec_t event_timeout;
     ngx_msec_t ping;
     ngx_msec_t retry;  // NGX_CONF_UNSET_MSEC: none is sent

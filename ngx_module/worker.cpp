@@ -126,11 +126,6 @@ void WorkerZone::on_wakeup() noexcept {
     commands_.on_wakeup();
 }
 
-std::uint64_t WorkerZone::new_ticket(LineWaiter& waiter) {
-    waiters_[++last_ticket_] = &waiter;
-    return last_ticket_;
-}
-
 // Those whose turn in a line has come.
 void WorkerZone::call_waiters() noexcept {
     for (bool more = true; more;) {

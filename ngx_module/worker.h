@@ -58,7 +58,8 @@ public:
     void ignore(StationListener& listener) noexcept;
 
     // A name for who waits in a line; see LineWaiter.
-    std::uint64_t new_ticket(LineWaiter& waiter);
+    std::uint64_t new_ticket() noexcept { return ++last_ticket_; }
+    void keep_ticket(std::uint64_t ticket, LineWaiter& waiter) { waiters_[ticket] = &waiter; }
     void drop_ticket(std::uint64_t ticket) noexcept { waiters_.erase(ticket); }
 
     void on_wakeup() noexcept;

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "ngx_module/gate.h"
+
+#include "ngx_module/response.h"
+#include "ngx_module/worker.h"
+
+namespace durable {
+
+namespace {
+
+ngx_int_t refuse(ngx_http_request_t* r, ErrorCode error) noexcept {
+    ngx_http_finalize_request(r, send_error(r, error));
+    return NGX_DONE;
+}
+
+}  // namespace
+
+Gate::Gate(ngx_http_request_t* r) noexcept : request_(r) {
+    timer_.data = this;
+    timer_.handler = on_timeout;
+    timer_.log = r->connection->log;
+}
+
+Gate::~Gate() {
+    if (timer_.timer_set) ngx_del_timer(&timer_);
+}
+
+ngx_int_t Gate::enter(WorkerZone& zone, std::string_view object_key, LineKind kind, ngx_uint_t queue, ngx_msec_t wait) {
+    is_section_ = kind == LineKind::section;
+    switch (enter_line(zone, object_key, kind, static_cast<std::uint32_t>(queue))) {
+    case LineOutcome::passed:
+    case LineOutcome::granted: return NGX_DECLINED;
+    case LineOutcome::full: return refuse(request_, ErrorCode::exclusive_queue_full);
+    case LineOutcome::no_memory: return refuse(request_, ErrorCode::no_memory);
+    case LineOutcome::waiting: break;
+    }
+    is_waiting_ = has_waited_ = true;
+    since_ = ngx_current_msec;
+    request_->read_event_handler = ngx_http_test_reading;
+    request_->write_event_handler = ngx_http_request_empty_handler;
+    ngx_add_timer(&timer_, wait);
+    return NGX_DONE;
+}
+
+void Gate::stop_waiting() noexcept {
+    is_waiting_ = false;
+    waited_ += ngx_current_msec - since_;
+    if (timer_.timer_set) ngx_del_timer(&timer_);
+}
+
+void Gate::on_granted() noexcept {
+    stop_waiting();
+    ngx_connection_t* c = request_->connection;
+    ngx_http_set_log_request(c->log, request_);
+    request_->read_event_handler = ngx_http_block_reading;
+    request_->write_event_handler = ngx_http_core_run_phases;
+    ngx_http_core_run_phases(request_);
+    ngx_http_run_posted_requests(c);
+}
+
+void Gate::on_timeout(ngx_event_t* event) noexcept {
+    Gate& gate = *static_cast<Gate*>(event->data);
+    ngx_connection_t* c = gate.request_->connection;
+    ngx_http_set_log_request(c->log, gate.request_);
+    gate.stop_waiting();
+    gate.leave_line();
+    refuse(gate.request_, ErrorCode::exclusive_wait_timeout);
+    ngx_http_run_posted_requests(c);
+}
+
+}  // namespace durable

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A request's wait in its object's line: until no section runs, or until it is the section
+// itself. While it waits a leaving client gives up its place.
+#pragma once
+
+#include "ngx_module/line_waiter.h"
+
+namespace durable {
+
+class Gate final : public LineWaiter {
+public:
+    explicit Gate(ngx_http_request_t* r) noexcept;
+    ~Gate();
+
+    // Stands in the line. NGX_DECLINED: its turn is now; NGX_DONE: it waits, or has been refused.
+    ngx_int_t enter(WorkerZone& zone, std::string_view object_key, LineKind kind, ngx_uint_t queue, ngx_msec_t wait);
+
+    // The section that it holds, nullptr if none.
+    LineEntryRecord* section() const noexcept { return is_section_ ? entry() : nullptr; }
+    bool is_waiting() const noexcept { return is_waiting_; }
+    // Milliseconds spent waiting; for `$durable_wait`.
+    ngx_msec_t waited() const noexcept { return waited_; }
+    bool has_waited() const noexcept { return has_waited_; }
+
+    void on_granted() noexcept override;
+
+private:
+    static void on_timeout(ngx_event_t* event) noexcept;
+    void stop_waiting() noexcept;
+
+    ngx_http_request_t* request_;
+    ngx_event_t timer_{};
+    ngx_msec_t since_ = 0;
+    ngx_msec_t waited_ = 0;
+    bool is_waiting_ = false;
+    bool has_waited_ = false;
+    bool is_section_ = false;
+};
+
+}  // namespace durable

@@ -24,9 +24,9 @@ class JsonCheck {
 public:
     enum class Result { more, valid, invalid };
 
-    // `capacity` is at least text.size() + kJsonPadding: so many bytes are readable from
-    // text.data() on. They must stay until the last step. The constructor itself reads the
-    // whole text once, at some GB/s.
+    // `capacity` is at least text.size() + kJsonPadding: so many bytes are readable from text.data() on.
+    // They must stay until the last step. The constructor itself reads the whole text once and notes
+    // where its tokens are: 5 to 25 ms for 8 MiB, and 4 bytes of memory for each token.
     JsonCheck(std::string_view text, std::size_t capacity);
     ~JsonCheck();
     JsonCheck(const JsonCheck&) = delete;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A libFuzzer target over everything that reads foreign text. Its first byte chooses what is looked at:
-//   clang++ -std=c++17 -g -O1 -fsanitize=fuzzer,address,undefined -I. core/tests/fuzz_text.cpp \
-//       core/{errors,json_check,json_text,sse_frame,text_rules,url_text}.cpp -lsimdjson -lcjson
+// A libFuzzer target over everything that reads foreign text; the first byte of an input chooses what is
+// looked at. Built by clang++ -fsanitize=fuzzer,address,undefined from this file and core's errors,
+// json_check, json_text, sse_frame, text_rules and url_text, with -lsimdjson -lcjson.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -240,9 +240,11 @@ void join_cursor(ZoneLock& lock, CursorRecord& into, CursorRecord& from) noexcep
 }
 
 ChannelOutcome add_subscription(ZoneLock& lock, CursorRecord& cursor) noexcept {
-    if (cursor.channel->live >= lock.limits().subscriptions) return ChannelOutcome::subscription_limit;
+    ChannelRecord& channel = *cursor.channel;
+    const bool is_live = cursor.state == CursorState::reading && !channel.is_closed;
+    if (is_live && channel.live >= lock.limits().subscriptions) return ChannelOutcome::subscription_limit;
     ++cursor.weight;
-    ++cursor.channel->live;
+    if (is_live) ++channel.live;
     return ChannelOutcome::ok;
 }
 

@@ -74,9 +74,9 @@ void close_cursor(ZoneLock& lock, CursorRecord& cursor) noexcept;
 // Moves all weight of `from` to `into`, and frees `from`. Both stand at the same place.
 void join_cursor(ZoneLock& lock, CursorRecord& into, CursorRecord& from) noexcept;
 
-// One subscription more on a cursor that has caught up.
+// One subscription more on a cursor that has caught up. It is over at once where the cursor is.
 [[nodiscard]] ChannelOutcome add_subscription(ZoneLock& lock, CursorRecord& cursor) noexcept;
-// One less; the cursor stays.
+// One less of several; the cursor stays. The last one goes with `destroy_cursor`.
 void remove_subscription(ZoneLock& lock, CursorRecord& cursor) noexcept;
 
 // A new cursor in this worker's slot, not yet in a channel. nullptr when the zone is full.

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "core/channel.h"
 
+#include <random>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/tests/zone_fixture.h"
@@ -22,6 +25,7 @@ class ChannelTest : public ZoneFixture {
     CPPUNIT_TEST(a_refusal_changes_nothing);
     CPPUNIT_TEST(a_channel_lives_from_first_to_last_subscription);
     CPPUNIT_TEST(the_same_name_in_two_objects_is_two_channels);
+    CPPUNIT_TEST(objects_with_the_same_hash_are_not_mixed_up);
     CPPUNIT_TEST(only_what_came_after_subscribing_is_queued);
     CPPUNIT_TEST(publish_counts_live_subscriptions);
     CPPUNIT_TEST(all_subscriptions_see_the_same_order);
@@ -141,6 +145,16 @@ public:
         CPPUNIT_ASSERT_EQUAL(0u, one.publish("c", "x", {}, kNow, "b").delivered);
         CPPUNIT_ASSERT_EQUAL(1u, one.publish("c", "y", {}, kNow, "a").delivered);
         CPPUNIT_ASSERT_EQUAL(std::string("y "), one.read(*cursor));
+    }
+
+    void objects_with_the_same_hash_are_not_mixed_up() {  // C-9
+        const auto [first, second] = colliding_keys();
+        CursorRecord* elsewhere = one.open("c", {}, first);
+        CPPUNIT_ASSERT_EQUAL(0u, two.publish("c", "x", {}, kNow, second).delivered);
+        CursorRecord* third = one.open("c", {}, second);
+        CPPUNIT_ASSERT_EQUAL(1u, two.publish("c", "y", {}, kNow, second).delivered);
+        CPPUNIT_ASSERT_EQUAL(std::string("y "), one.read(*third));
+        CPPUNIT_ASSERT_EQUAL(std::string(), one.read(*elsewhere));
     }
 
     void only_what_came_after_subscribing_is_queued() {  // C-11
@@ -359,6 +373,8 @@ public:
         CPPUNIT_ASSERT_EQUAL(1u, one.count("c"));
         check();
         two.close("c", "over");
+        CPPUNIT_ASSERT(add(*group) == ChannelOutcome::ok);
+        CPPUNIT_ASSERT_EQUAL_MESSAGE("over at once", 0u, group->channel->live);
         one.locked([&](ZoneLock& lock) { remove_subscription(lock, *group); });
         check();
         one.destroy(group);
@@ -427,6 +443,19 @@ public:
     }
 
 private:
+    // Two object keys with one hash. Then two channels of one name have one hash too.
+    static std::pair<std::string, std::string> colliding_keys() {
+        std::unordered_map<std::uint32_t, std::string> seen;
+        std::mt19937_64 random(1);
+        for (int i = 0; i < 500000; ++i) {
+            const std::string name = std::to_string(random());
+            const auto [other, is_new] = seen.emplace(hash_bytes(name), name);
+            if (!is_new) return {other->second, name};
+        }
+        CPPUNIT_FAIL("no two keys have one hash");
+        return {};
+    }
+
     ChannelOutcome add(CursorRecord& cursor) {
         return one.locked([&](ZoneLock& lock) { return add_subscription(lock, cursor); });
     }

@@ -25,6 +25,7 @@ class LineTest : public ZoneFixture {
     CPPUNIT_TEST(a_dead_workers_waiting_ones_are_taken_out);
     CPPUNIT_TEST(a_dead_workers_granted_ones_do_not_stop_the_line);
     CPPUNIT_TEST(a_call_waits_for_a_section_that_is_not_its_own);
+    CPPUNIT_TEST(a_section_knows_its_events_token);
     CPPUNIT_TEST(entering_survives_each_failed_allocation);
     CPPUNIT_TEST(waiting_survives_each_failed_allocation);
     CPPUNIT_TEST_SUITE_END();
@@ -199,6 +200,22 @@ public:
         });
         one.leave(entry);
         two.locked([&](ZoneLock& lock) { CPPUNIT_ASSERT(!must_wait(*find_object(lock, "object"), nullptr)); });
+    }
+
+    void a_section_knows_its_events_token() {  // X-14a
+        EventToken token;
+        token.random[0] = 1;
+        LineEntryRecord* entry = one.enter(LineKind::section, 1).entry;
+        entry->token = token;
+        EventToken other = token;
+        other.random[15] = 1;
+        two.locked([&](ZoneLock& lock) {
+            CPPUNIT_ASSERT(runs_section_of(lock, "object", token));
+            CPPUNIT_ASSERT(!runs_section_of(lock, "object", other));
+            CPPUNIT_ASSERT(!runs_section_of(lock, "other", token));
+        });
+        one.leave(entry);
+        two.locked([&](ZoneLock& lock) { CPPUNIT_ASSERT(!runs_section_of(lock, "object", token)); });
     }
 
     void entering_survives_each_failed_allocation() {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <string>
+#include <vector>
 
 #include "core/tests/arena_memory.h"
 #include "core/tests/random_work.h"
@@ -62,13 +63,13 @@ struct World {
     void make_line() {
         running = victim.enter(LineKind::section, 1, 100, "line").entry;
         victim_section = victim.bind(3, "line", running);
-        ally.enter(LineKind::held, 2, 100, "line");
+        waiting.push_back(ally.enter(LineKind::held, 2, 100, "line").entry);
         victim_held = victim.enter(LineKind::held, 3, 100, "line").entry;
-        other.enter(LineKind::section, 4, 100, "line");
-        ally.enter(LineKind::held, 5, 100, "line");
+        waiting.push_back(other.enter(LineKind::section, 4, 100, "line").entry);
+        waiting.push_back(ally.enter(LineKind::held, 5, 100, "line").entry);
         LineEntryRecord* first = ally.enter(LineKind::section, 6, 100, "line 2").entry;
         victim.enter(LineKind::section, 7, 100, "line 2");
-        other.enter(LineKind::section, 8, 100, "line 2");
+        waiting.push_back(other.enter(LineKind::section, 8, 100, "line 2").entry);
         ally.leave(first);
     }
 
@@ -100,6 +101,7 @@ struct World {
     CursorRecord* closed_behind = nullptr;
     LineEntryRecord* running = nullptr;
     LineEntryRecord* victim_held = nullptr;
+    std::vector<LineEntryRecord*> waiting;  // of those who go on
     EventToken ally_event, victim_event, victim_section;
     std::uint64_t ally_handle = 0;
 };
@@ -345,6 +347,11 @@ private:
         world.ally.locked([](ZoneLock&) {});
         expect_consistent(world.root, world.is_live);
         if (was_dead) expect_woken(world);
+        if (is_alive(world.root, world.other.self())) {
+            for (const LineEntryRecord* entry : world.waiting) {
+                CPPUNIT_ASSERT_MESSAGE("a place in a line is lost", world.memory.is_live(entry));
+            }
+        }
         expect_messages(world);
         expect_consistent(world.root, world.is_live);
         RandomWork work(1);
@@ -367,6 +374,7 @@ private:
         CPPUNIT_ASSERT(fresh.empty() || fresh == "new ");
         if (!is_alive(world.root, world.other.self())) return;
         if (world.other_behind->state == CursorState::reading) {
+            CPPUNIT_ASSERT_MESSAGE("a place is lost", world.other_behind->at != nullptr);
             const std::string all = "m1 m2 " + fresh;
             const std::string rest = world.other.read(*world.other_behind);
             CPPUNIT_ASSERT_EQUAL(rest, all.substr(all.size() - rest.size()));

@@ -60,9 +60,19 @@ public:
         return requests_;
     }
 
-    bool wait_for(std::size_t count, int seconds = 10) const {
+    std::size_t count() const {
+        const std::lock_guard guard(mutex_);
+        return requests_.size();
+    }
+
+    Request last() const {
+        const std::lock_guard guard(mutex_);
+        return requests_.empty() ? Request() : requests_.back();
+    }
+
+    bool wait_for(std::size_t wanted, int seconds = 10) const {
         for (int i = 0; i < seconds * 100; ++i) {
-            if (requests().size() >= count) return true;
+            if (count() >= wanted) return true;
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
         }
         return false;

@@ -63,7 +63,8 @@ void make_ready(ZoneLock& lock, StationRecord& station) noexcept {
 }
 
 void make_stations_ready(ZoneLock& lock, ChannelRecord& channel) noexcept {
-    for (StationRecord* station = channel.stations.front(); station != nullptr; station = channel.stations.next(*station)) {
+    for (StationRecord* station = channel.stations.front(); station != nullptr;
+         station = channel.stations.next(*station)) {
         make_ready(lock, *station);
     }
 }

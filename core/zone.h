@@ -21,9 +21,9 @@ struct Zone {
     SharedMemory* memory = nullptr;
     ZoneRoot* root = nullptr;
     ZoneLimits limits;
-    std::uint32_t id = 0;     // a hash of the zone's name, for tokens
-    std::uint32_t pid = 0;    // of this process, never 0: with it the lock says who holds it
-    WorkerRef self;           // generation 0: no slot claimed yet
+    std::uint32_t id = 0;   // a hash of the zone's name, for tokens
+    std::uint32_t pid = 0;  // of this process, never 0: with it the lock says who holds it
+    WorkerRef self;         // generation 0: no slot claimed yet
 };
 
 // The workers to wake once the lock is released. A wake-up carries nothing.

@@ -329,9 +329,8 @@ public:
         CursorRecord* cursor = one.open("c");
         const std::string event(256, 'e');
         for (int i = 0; i < 16; ++i) {
-            const auto result = two.locked([&](ZoneLock& lock) {
-                return publish(lock, "object", "c", event, std::string(65536, 't'), {}, kNow);
-            });
+            const auto result = two.locked(
+                [&](ZoneLock& lock) { return publish(lock, "object", "c", event, std::string(65536, 't'), {}, kNow); });
             CPPUNIT_ASSERT_EQUAL(1u, result.delivered);
         }
         CPPUNIT_ASSERT_EQUAL(256, static_cast<int>(next_message(*cursor)->event_size));
@@ -410,8 +409,9 @@ public:
     }
 
     void publish_with_history_survives_each_failed_allocation() {
-        fail_each_allocation(
-            [&] { return two.publish("c", std::string(5000, 't'), {3, 0, 9}).outcome == ChannelOutcome::ok; });
+        fail_each_allocation([&] {
+            return two.publish("c", std::string(5000, 't'), {3, 0, 9}).outcome == ChannelOutcome::ok;
+        });
         CPPUNIT_ASSERT_EQUAL_MESSAGE("it created object and channel", 0u, one.count("c"));
     }
 
@@ -436,9 +436,8 @@ public:
     void split_survives_each_failed_allocation() {
         CursorRecord* group = one.open("c");
         add(*group);
-        fail_each_allocation([&] {
-            return one.locked([&](ZoneLock& lock) { return split_cursor(lock, *group, 1) != nullptr; });
-        });
+        fail_each_allocation(
+            [&] { return one.locked([&](ZoneLock& lock) { return split_cursor(lock, *group, 1) != nullptr; }); });
         CPPUNIT_ASSERT_EQUAL(2u, one.count("c"));
     }
 

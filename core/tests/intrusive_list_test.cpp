@@ -49,8 +49,7 @@ public:
             list.remove(items[leaving]);
             std::string rest = "012";
             CPPUNIT_ASSERT_EQUAL(rest.erase(static_cast<std::size_t>(leaving), 1), numbers());
-            while (list.pop_front() != nullptr) {
-            }
+            while (list.pop_front() != nullptr) {}
         }
     }
 
@@ -63,8 +62,7 @@ public:
 
     void a_list_is_used_again_after_it_was_empty() {
         fill();
-        while (list.pop_front() != nullptr) {
-        }
+        while (list.pop_front() != nullptr) {}
         CPPUNIT_ASSERT(list.empty());
         fill();
         CPPUNIT_ASSERT_EQUAL(std::string("012"), numbers());

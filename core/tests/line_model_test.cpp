@@ -113,8 +113,7 @@ private:
 
     // The order in which a dead worker's entries go is the order in which they came.
     void kill(std::size_t worker) {
-        workers_[(worker + 1) % 3]->locked(
-            [&](ZoneLock& lock) { forget_worker(lock, workers_[worker]->self().slot); });
+        workers_[(worker + 1) % 3]->locked([&](ZoneLock& lock) { forget_worker(lock, workers_[worker]->self().slot); });
         std::vector<std::uint64_t> gone;
         for (const auto* list : {&waiting_, &granted_}) {
             for (const ModelEntry& entry : *list) {
@@ -136,7 +135,8 @@ private:
     }
 
     void check() {
-        CPPUNIT_ASSERT_EQUAL(std::string(), find_fault(root_, [this](const void* block) { return memory_.owns(block); }));
+        CPPUNIT_ASSERT_EQUAL(std::string(),
+                             find_fault(root_, [this](const void* block) { return memory_.owns(block); }));
         const ObjectRecord* object = workers_[0]->locked([](ZoneLock& lock) { return find_object(lock, "object"); });
         CPPUNIT_ASSERT_EQUAL(waiting_.empty() && granted_.empty(), object == nullptr);
         if (object == nullptr) return;

@@ -18,14 +18,22 @@ public:
     void step(Worker& worker) {
         worker.locked([&](ZoneLock& lock) {
             switch (below(16)) {
-                case 0: case 1: case 2: publish_one(lock); break;
+                case 0:
+                case 1:
+                case 2: publish_one(lock); break;
                 case 3: open_one(lock); break;
-                case 4: case 5: case 6: change_cursor(lock); break;
+                case 4:
+                case 5:
+                case 6: change_cursor(lock); break;
                 case 7: join_two(lock); break;
                 case 8: change_events(lock); break;
-                case 9: case 10: change_subscription(lock); break;
-                case 11: if (below(4) == 0) (void)close_channel(lock, object(), channel(), "reason"); break;
-                case 12: case 13: change_line(lock); break;
+                case 9:
+                case 10: change_subscription(lock); break;
+                case 11:
+                    if (below(4) == 0) (void)close_channel(lock, object(), channel(), "reason");
+                    break;
+                case 12:
+                case 13: change_line(lock); break;
                 case 14: change_mailbox(lock); break;
                 default: look(lock); break;
             }
@@ -75,12 +83,22 @@ private:
         if (cursor->channel == nullptr || below(12) == 0) return destroy_cursor(lock, cursor);
         const bool is_open = has_caught_up(*cursor) && cursor->channel->is_listed;
         switch (below(6)) {
-            case 0: if (cursor->station == nullptr) (void)await_messages(lock, *cursor); break;
+            case 0:
+                if (cursor->station == nullptr) (void)await_messages(lock, *cursor);
+                break;
             case 1: stop_awaiting(lock, *cursor); break;
-            case 2: if (is_open) (void)add_subscription(lock, *cursor); break;
-            case 3: if (cursor->weight > 1) remove_subscription(lock, *cursor); break;
-            case 4: if (cursor->weight > 1) (void)split_cursor(lock, *cursor, 1); break;
-            default: if (next_message(*cursor) != nullptr) move_on(lock, *cursor); break;
+            case 2:
+                if (is_open) (void)add_subscription(lock, *cursor);
+                break;
+            case 3:
+                if (cursor->weight > 1) remove_subscription(lock, *cursor);
+                break;
+            case 4:
+                if (cursor->weight > 1) (void)split_cursor(lock, *cursor, 1);
+                break;
+            default:
+                if (next_message(*cursor) != nullptr) move_on(lock, *cursor);
+                break;
         }
     }
 
@@ -118,7 +136,9 @@ private:
         std::string text;
         switch (below(4)) {
             case 0: cancel_subscription(lock, subscription); break;
-            case 1: if (cursor->station == nullptr && cursor->channel != nullptr) (void)await_messages(lock, *cursor); break;
+            case 1:
+                if (cursor->station == nullptr && cursor->channel != nullptr) (void)await_messages(lock, *cursor);
+                break;
             default: (void)take_message(lock, subscription, text); break;
         }
     }
@@ -134,8 +154,7 @@ private:
     void change_mailbox(ZoneLock& lock) {
         Command command;
         if (below(2) == 0 || lock.own_slot().mailbox_depth > 5) {
-            while (take_command(lock, command)) {
-            }
+            while (take_command(lock, command)) {}
             return;
         }
         command.kind = below(2) == 0 ? CommandKind::answer : CommandKind::stream_write;
@@ -147,8 +166,7 @@ private:
 
     void look(ZoneLock& lock) {
         lock.own_slot().is_woken = false;
-        while (take_ready_station(lock) != nullptr) {
-        }
+        while (take_ready_station(lock) != nullptr) {}
         free_leftovers(lock);
         const ObjectRecord* object_found = find_object(lock, object());
         ChannelRecord* found = object_found == nullptr ? nullptr : find_channel(lock, *object_found, channel());

@@ -34,8 +34,8 @@ SteppedProcess::~SteppedProcess() {
 
 bool SteppedProcess::resume_and_wait(bool is_one_step) {
     int status = 0;
-    if (ptrace(is_one_step ? PTRACE_SINGLESTEP : PTRACE_CONT, pid_, nullptr, nullptr) == 0 && waitpid(pid_, &status, 0) == pid_ &&
-        WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP) {
+    if (ptrace(is_one_step ? PTRACE_SINGLESTEP : PTRACE_CONT, pid_, nullptr, nullptr) == 0 &&
+        waitpid(pid_, &status, 0) == pid_ && WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP) {
         return true;
     }
     if (WIFEXITED(status)) {

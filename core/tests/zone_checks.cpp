@@ -70,7 +70,8 @@ private:
     std::set<const Record*> indexed(const HashIndex<Record>& index, const char* what) {
         std::set<const Record*> out;
         for (std::uint32_t bucket = 0; bucket < index.bucket_count(); ++bucket) {
-            for (Record* record = index.bucket(bucket); record != nullptr && fault_.empty(); record = record->hash_next) {
+            for (Record* record = index.bucket(bucket); record != nullptr && fault_.empty();
+                 record = record->hash_next) {
                 live(record, what);
                 if (!fault_.empty()) break;
                 if ((record->hash & (index.bucket_count() - 1)) != bucket) fault_ = std::string("bucket: ") + what;

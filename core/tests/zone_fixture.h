@@ -45,8 +45,9 @@ public:
         zone_.root = &root;
         zone_.pid = pid;
         const char address[] = {'\0', static_cast<char>('a' + pid % 26)};
-        const bool is_claimed =
-            locked([&](ZoneLock& lock) { return claim_worker_slot(lock, pid, {address, sizeof address}); });
+        const bool is_claimed = locked([&](ZoneLock& lock) {
+            return claim_worker_slot(lock, pid, {address, sizeof address});
+        });
         CPPUNIT_ASSERT(is_claimed);
     }
 
@@ -66,7 +67,8 @@ public:
 
     PublishResult publish(std::string_view channel, std::string_view text, const HistoryRule& history = {},
                           std::uint64_t now_ms = kNow, std::string_view object = "object") {
-        return locked([&](ZoneLock& lock) { return durable::publish(lock, object, channel, "", text, history, now_ms); });
+        return locked(
+            [&](ZoneLock& lock) { return durable::publish(lock, object, channel, "", text, history, now_ms); });
     }
     CloseResult close(std::string_view channel, std::string_view reason) {
         return locked([&](ZoneLock& lock) { return close_channel(lock, "object", channel, reason); });
@@ -182,8 +184,7 @@ protected:
         const WorkerRef refs[] = {one.self(), two.self(), three.self()};
         for (const WorkerRef& ref : refs) one.locked([&](ZoneLock& lock) { forget_worker(lock, ref.slot); });
         one.locked([](ZoneLock& lock) {
-            while (free_leftovers(lock)) {
-            }
+            while (free_leftovers(lock)) {}
         });
         check();
         CPPUNIT_ASSERT_EQUAL(base, memory.live_blocks());

@@ -82,13 +82,27 @@ private:
 
     void step() {
         switch (below(12)) {
-            case 0: case 1: case 2: case 3: publish_one(); break;
+            case 0:
+            case 1:
+            case 2:
+            case 3: publish_one(); break;
             case 4: open_one(); break;
-            case 5: case 6: case 7: with_reader([&](std::size_t i) { read_some(readers_[i]); }); break;
+            case 5:
+            case 6:
+            case 7: with_reader([&](std::size_t i) { read_some(readers_[i]); }); break;
             case 8: with_reader([&](std::size_t i) { change_weight(i); }); break;
-            case 9: with_reader([&](std::size_t i) { if (below(3) == 0) end_reader(i); }); break;
+            case 9:
+                with_reader([&](std::size_t i) {
+                    if (below(3) == 0) end_reader(i);
+                });
+                break;
             case 10: with_reader([&](std::size_t i) { join_with_any(i); }); break;
-            default: if (below(5) == 0) close_one(); else look(); break;
+            default:
+                if (below(5) == 0)
+                    close_one();
+                else
+                    look();
+                break;
         }
     }
 
@@ -121,7 +135,8 @@ private:
     }
 
     void drop_old(ModelChannel& channel, std::uint64_t max_age_ms) {
-        while (max_age_ms != 0 && !channel.history.empty() && now_ >= channel.history.front().published_ms + max_age_ms) {
+        while (max_age_ms != 0 && !channel.history.empty() &&
+               now_ >= channel.history.front().published_ms + max_age_ms) {
             channel.history.pop_front();
         }
     }
@@ -181,10 +196,10 @@ private:
         const std::string name = "c" + std::to_string(below(5));
         reader.worker = below(3);
         const bool is_subscription = below(2) == 0;
-        const StartAt start = is_subscription || below(2) == 0
-                                  ? StartAt{}
-                                  : StartAt{StartAt::after, below(static_cast<std::uint32_t>(
-                                                                objects_[reader.object].last_number + 1))};
+        const StartAt start =
+            is_subscription || below(2) == 0
+                ? StartAt{}
+                : StartAt{StartAt::after, below(static_cast<std::uint32_t>(objects_[reader.object].last_number + 1))};
         auto channel = find(reader.object, name);
         // A reader from the past would also see what is only left for others, which the model does not keep.
         if (start.kind == StartAt::after && channel != nullptr && channel->live != 0) return forget_unneeded();
@@ -212,7 +227,8 @@ private:
         Worker& worker = *workers_[reader.worker];
         if (is_subscription) {
             auto event = events_.find(reader.object);
-            if (event == events_.end()) event = events_.emplace(reader.object, worker.bind(++event_names_, reader.object)).first;
+            if (event == events_.end())
+                event = events_.emplace(reader.object, worker.bind(++event_names_, reader.object)).first;
             reader.event = event->second;
             const SubscribeResult result = any_worker().subscribe(reader.event, name);
             reader.handle = result.handle;
@@ -352,7 +368,8 @@ private:
     }
 
     void check() {
-        CPPUNIT_ASSERT_EQUAL(std::string(), find_fault(root_, [this](const void* block) { return memory_.owns(block); }));
+        CPPUNIT_ASSERT_EQUAL(std::string(),
+                             find_fault(root_, [this](const void* block) { return memory_.owns(block); }));
         CPPUNIT_ASSERT_EQUAL(count_reachable(root_), memory_.live_blocks());
         CPPUNIT_ASSERT_EQUAL(objects_.size(), static_cast<std::size_t>(root_.objects.count()));
         for (const auto& [key, object] : objects_) {
@@ -381,8 +398,7 @@ private:
             for (const char* object : {"o0", "o1"}) {
                 for (int i = 0; i < 5; ++i) (void)close_channel(lock, object, "c" + std::to_string(i), "");
             }
-            while (free_leftovers(lock)) {
-            }
+            while (free_leftovers(lock)) {}
         });
         CPPUNIT_ASSERT_EQUAL(base_, memory_.live_blocks());
     }

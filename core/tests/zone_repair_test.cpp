@@ -203,9 +203,7 @@ public:
         die_in([](World& w) { w.victim.destroy(w.victim_group); });
     }
     void a_death_while_splitting() {
-        die_in([](World& w) {
-            w.victim.locked([&](ZoneLock& lock) { (void)split_cursor(lock, *w.ally_group, 1); });
-        });
+        die_in([](World& w) { w.victim.locked([&](ZoneLock& lock) { (void)split_cursor(lock, *w.ally_group, 1); }); });
     }
     void a_death_while_joining() {
         die_in([](World& w) {
@@ -260,9 +258,7 @@ public:
         die_in([](World& w) { Worker fresh(w.memory, w.root, 210); });
     }
     void a_death_while_forgetting_another() {
-        die_in([](World& w) {
-            w.victim.locked([&](ZoneLock& lock) { forget_worker(lock, w.other.self().slot); });
-        });
+        die_in([](World& w) { w.victim.locked([&](ZoneLock& lock) { forget_worker(lock, w.other.self().slot); }); });
     }
     void a_death_while_repairing() {
         die_in([](World& w) {
@@ -364,7 +360,8 @@ private:
 
     static void expect_woken(World& world) {
         CPPUNIT_ASSERT_MESSAGE("a wake-up is lost", world.ally.wakes.self);
-        CPPUNIT_ASSERT_MESSAGE("a wake-up is lost", world.ally.wakes.count >= (is_alive(world.root, world.other.self()) ? 2 : 1));
+        CPPUNIT_ASSERT_MESSAGE("a wake-up is lost",
+                               world.ally.wakes.count >= (is_alive(world.root, world.other.self()) ? 2 : 1));
         CPPUNIT_ASSERT_MESSAGE("a station is not looked at", world.ally.look() >= 1);
     }
 
@@ -382,7 +379,8 @@ private:
         CPPUNIT_ASSERT_EQUAL(std::string("last "), world.other.read(*world.closed_behind));
         CPPUNIT_ASSERT(is_drained(*world.closed_behind));
         const std::string polled = world.ally.poll(world.ally_event, world.ally_handle);
-        CPPUNIT_ASSERT(polled == "message:m1" || polled == "message:m2" || polled == "cancelled" || polled == "backlog");
+        CPPUNIT_ASSERT(polled == "message:m1" || polled == "message:m2" || polled == "cancelled" ||
+                       polled == "backlog");
     }
 
     // Whoever stands in a line gets its turn.
@@ -407,8 +405,7 @@ private:
         world.ally.locked([&](ZoneLock& lock) {
             forget_worker(lock, world.other.self().slot);
             forget_worker(lock, world.ally.self().slot);
-            while (free_leftovers(lock)) {
-            }
+            while (free_leftovers(lock)) {}
         });
         expect_consistent(world.root, world.is_live);
         for (std::uint16_t slot = 0; slot < world.root.slot_count; ++slot) {

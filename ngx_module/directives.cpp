@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "core/text_rules.h"
+#include "ngx_module/host_calls.h"
 #include "ngx_module/publish_handler.h"
 #include "ngx_module/settings.h"
 #include "ngx_module/shared_zone.h"
@@ -201,6 +202,25 @@ char* set_publish(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
     return location.publish != nullptr && compile(cf, arguments(cf)[1], location.publish) ? NGX_CONF_OK : kFailed;
 }
 
+char* set_api(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
+    auto& location = *static_cast<LocationSettings*>(conf);
+    const auto& core = *static_cast<ngx_http_core_loc_conf_t*>(ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
+    bool has_prefix = !core.exact_match && !core.named;
+#if (NGX_PCRE)
+    has_prefix = has_prefix && core.regex == nullptr;
+#endif
+    if (!has_prefix) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\" needs a location with a prefix, which \"%V\" is not",
+                           &arguments(cf)[0], &core.name);
+        return kFailed;
+    }
+#if (NGX_THREADS)
+    // Long JSON texts are checked there.
+    if (ngx_thread_pool_add(cf, nullptr) == nullptr) return kFailed;
+#endif
+    return set_content(cf, location, ContentHandler::api, on_api_request);
+}
+
 char* set_subscribe(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
     auto& location = *static_cast<LocationSettings*>(conf);
     if (char* failed = set_content(cf, location, ContentHandler::subscribe, on_subscribe_request)) return failed;
@@ -254,6 +274,7 @@ ngx_command_t durable_commands[] = {
      set_exclusive, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("durable_exclusive_handler"), kAnywhere | NGX_CONF_TAKE1, set_exclusive_handler, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("durable_exclusive_timeout"), kAnywhere | NGX_CONF_TAKE1, set_exclusive_timeout, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("durable_api"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS, set_api, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("durable_publish"), NGX_HTTP_LOC_CONF | NGX_CONF_TAKE1, set_publish, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("durable_subscribe"), NGX_HTTP_LOC_CONF | NGX_CONF_1MORE, set_subscribe, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("durable_subscribe_format"), kAnywhere | NGX_CONF_TAKE1, ngx_conf_set_enum_slot,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "ngx_module/filters.h"
 #include "ngx_module/gate_phase.h"
+#include "ngx_module/json_errors.h"
 #include "ngx_module/settings.h"
 #include "ngx_module/variables.h"
 #include "ngx_module/worker.h"
@@ -28,6 +29,7 @@ ngx_int_t on_postconfiguration(ngx_conf_t* cf) noexcept {
         add_phase_handler(cf, NGX_HTTP_PRECONTENT_PHASE, on_precontent_phase) != NGX_OK) {
         return NGX_ERROR;
     }
+    install_json_errors();
     install_filters();
     return NGX_OK;
 }

@@ -5,6 +5,7 @@
 #include "core/text_rules.h"
 #include "ngx_module/log.h"
 #include "ngx_module/object_request.h"
+#include "ngx_module/publishing.h"
 #include "ngx_module/request_body.h"
 #include "ngx_module/response.h"
 #include "ngx_module/worker.h"
@@ -12,21 +13,6 @@
 namespace durable {
 
 namespace {
-
-std::uint64_t unix_ms() noexcept {
-    const ngx_time_t* now = ngx_timeofday();
-    return static_cast<std::uint64_t>(now->sec) * 1000 + now->msec;
-}
-
-ErrorCode from_outcome(ChannelOutcome outcome) noexcept {
-    switch (outcome) {
-    case ChannelOutcome::ok: return ErrorCode::ok;
-    case ChannelOutcome::no_memory: return ErrorCode::no_memory;
-    case ChannelOutcome::channel_limit: return ErrorCode::channel_limit;
-    case ChannelOutcome::subscription_limit: return ErrorCode::subscription_limit;
-    }
-    return ErrorCode::no_memory;
-}
 
 ngx_int_t publish_body(ngx_http_request_t* r) {
     LocationSettings& location = *location_settings(r);
@@ -48,7 +34,7 @@ ngx_int_t publish_body(ngx_http_request_t* r) {
         ZoneAccess access(zone);
         result = publish(access, key, channel, event, text, HistoryRule(), unix_ms());
     }
-    if (result.outcome != ChannelOutcome::ok) return send_error(r, from_outcome(result.outcome));
+    if (result.outcome != ChannelOutcome::ok) return send_error(r, error_of(result.outcome));
     char body[64];
     const u_char* end = ngx_snprintf(reinterpret_cast<u_char*>(body), sizeof body, "{\"delivered\":%uD}", result.delivered);
     return send_json(r, NGX_HTTP_OK, {body, static_cast<std::size_t>(reinterpret_cast<const char*>(end) - body)});

@@ -28,6 +28,20 @@ void* create_location_settings(ngx_conf_t* cf) noexcept {
     return conf;
 }
 
+namespace {
+
+// Bodies of host calls: the largest fit, and a text stays in memory. nginx's own module has been
+// merged before this one.
+void raise_body_limits(ngx_conf_t* cf) noexcept {
+    auto& core = *static_cast<ngx_http_core_loc_conf_t*>(ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
+    constexpr off_t kBody = 9 * 1024 * 1024;
+    constexpr size_t kBuffer = 72 * 1024;
+    if (core.client_max_body_size != 0 && core.client_max_body_size < kBody) core.client_max_body_size = kBody;
+    if (core.client_body_buffer_size < kBuffer) core.client_body_buffer_size = kBuffer;
+}
+
+}  // namespace
+
 char* merge_location_settings(ngx_conf_t* cf, void* parent, void* child) noexcept {
     const auto& prev = *static_cast<LocationSettings*>(parent);
     auto& conf = *static_cast<LocationSettings*>(child);
@@ -42,6 +56,7 @@ char* merge_location_settings(ngx_conf_t* cf, void* parent, void* child) noexcep
     ngx_conf_merge_uint_value(conf.subscribe_format, prev.subscribe_format, kFormatText);
     ngx_conf_merge_uint_value(conf.subscribe_from, prev.subscribe_from, kFromNewest);
     ngx_conf_merge_str_value(conf.exclusive_handler, prev.exclusive_handler, "");
+    if (conf.content == ContentHandler::api) raise_body_limits(cf);
     const bool needs_object = conf.content == ContentHandler::publish || conf.content == ContentHandler::subscribe;
     if (needs_object && conf.object == nullptr) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\" needs a \"durable_object\" here or on a level above",

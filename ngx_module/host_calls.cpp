@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "ngx_module/host_calls.h"
+
+#include "core/call_path.h"
+#include "core/text_rules.h"
+#include "ngx_module/log.h"
+#include "ngx_module/object_request.h"
+#include "ngx_module/pool.h"
+#include "ngx_module/response.h"
+
+namespace durable {
+
+namespace {
+
+constexpr ngx_uint_t kRead = NGX_HTTP_GET | NGX_HTTP_HEAD;
+
+// A wait has no HEAD: it would take a message that nobody gets.
+constexpr HostCallRow kRows[] = {
+    {NGX_HTTP_POST, "channels/{}/subscriptions", Caller::event, subscribe_call, 0, ErrorCode::ok},
+    {kRead, "channels/{}", Caller::event_or_object, count_call, 0, ErrorCode::ok},
+    {NGX_HTTP_POST, "channels/{}/messages", Caller::event_or_object, publish_call, kMaxText,
+     ErrorCode::channel_text_too_large},
+    {NGX_HTTP_POST, "channels/{}/close", Caller::event_or_object, close_call, kMaxReason, ErrorCode::reason_too_large},
+    {NGX_HTTP_GET, "subscriptions/{}/message", Caller::event, wait_call, 0, ErrorCode::ok},
+    {NGX_HTTP_DELETE, "subscriptions/{}", Caller::event, cancel_call, 0, ErrorCode::ok},
+};
+
+struct MethodName {
+    ngx_uint_t method;
+    std::string_view name;
+};
+constexpr MethodName kMethodNames[] = {
+    {NGX_HTTP_GET, "GET"}, {NGX_HTTP_HEAD, "HEAD"}, {NGX_HTTP_POST, "POST"}, {NGX_HTTP_DELETE, "DELETE"}};
+
+// The path below the location's prefix, and whether it is as it was sent. nginx's own, decoded one
+// counts where a rewrite made it, or where the prefix came out of dots.
+struct CallPath {
+    std::string_view text;
+    bool is_raw;
+};
+
+CallPath call_path(ngx_http_request_t* r) noexcept {
+    const std::string_view prefix = view(core_settings(r)->name);
+    if (r->valid_unparsed_uri) {
+        if (const auto raw = path_below(view(r->unparsed_uri), prefix)) return {*raw, true};
+    }
+    std::string_view rest = view(r->uri).substr(std::min(prefix.size(), r->uri.len));
+    rest.remove_prefix(std::min(rest.find_first_not_of('/'), rest.size()));
+    return {rest, false};
+}
+
+struct FoundCall {
+    const HostCallRow* row = nullptr;
+    ngx_uint_t methods = 0;  // that the path has; 0: there is no such call
+    std::string_view argument;
+    bool is_raw = true;
+};
+
+FoundCall find_call(ngx_http_request_t* r) noexcept {
+    const CallPath path = call_path(r);
+    const PathSegments segments = split_path(path.text);
+    FoundCall found;
+    found.is_raw = path.is_raw;
+    for (const HostCallRow& row : kRows) {
+        if (!matches_call(segments, row.pattern, found.argument)) continue;
+        found.methods |= row.methods;
+        if ((row.methods & r->method) != 0) found.row = &row;
+    }
+    return found;
+}
+
+ngx_int_t refuse_method(ngx_http_request_t* r, ngx_uint_t methods) {
+    std::string allowed;
+    for (const MethodName& one : kMethodNames) {
+        if ((methods & one.method) == 0) continue;
+        if (!allowed.empty()) allowed += ", ";
+        allowed += one.name;
+    }
+    const ngx_str_t kept = copy_to_pool(r->pool, allowed);
+    return kept.data == nullptr ? NGX_ERROR : send_method_not_allowed(r, view(kept));
+}
+
+const ngx_table_elt_t* find_token_header(const ngx_http_request_t* r) noexcept {
+    for (const ngx_list_part_t* part = &r->headers_in.headers.part; part != nullptr; part = part->next) {
+        const auto* headers = static_cast<ngx_table_elt_t*>(part->elts);
+        for (ngx_uint_t i = 0; i < part->nelts; ++i) {
+            constexpr std::string_view kName = "durable-event";
+            if (headers[i].key.len == kName.size() &&
+                ngx_strncasecmp(headers[i].key.data, to_ngx(kName).data, kName.size()) == 0) {
+                return &headers[i];
+            }
+        }
+    }
+    return nullptr;
+}
+
+// Who is calling, as far as this worker can tell without asking.
+struct Identity {
+    ErrorCode error = ErrorCode::unknown_event;
+    WorkerZone* zone = nullptr;
+    std::optional<EventToken> token;
+    std::string_view location_key;
+};
+
+Identity identify_event(Worker& worker, MainSettings& main, std::string_view token_text) noexcept {
+    Identity identity;
+    identity.token = read_event_token(token_text);
+    if (!identity.token) return identity;
+    auto* const* zones = static_cast<ZoneSettings**>(main.zones.elts);
+    for (ngx_uint_t i = 0; i < main.zones.nelts; ++i) {
+        WorkerZone& zone = worker.zone(*zones[i]);
+        if (zone.zone().id == identity.token->zone) identity.zone = &zone;
+    }
+    if (identity.zone != nullptr) identity.error = ErrorCode::ok;
+    return identity;
+}
+
+// Without a token a call acts on its location's object, if that call may and there is one.
+Identity identify_location(ngx_http_request_t* r, Worker& worker, const HostCallRow& row) noexcept {
+    Identity identity;
+    ObjectSettings* object = location_settings(r)->object;
+    if (row.caller == Caller::event || object == nullptr) return identity;
+    if (!evaluate(r, &object->key, identity.location_key) || check_object_key(identity.location_key) != ErrorCode::ok) {
+        identity.error = ErrorCode::invalid_object;
+        return identity;
+    }
+    identity.zone = &worker.zone(object->zone());
+    identity.error = ErrorCode::ok;
+    return identity;
+}
+
+void on_body_read(ngx_http_request_t* r) noexcept { HostCall::of(r)->start(); }
+
+ngx_int_t begin_call(ngx_http_request_t* r) {
+    const FoundCall found = find_call(r);
+    if (found.methods == 0) return send_error(r, ErrorCode::not_found, view(r->uri));
+    if (found.row == nullptr) return refuse_method(r, found.methods);
+    const HostCallRow& row = *found.row;
+    Worker* worker = Worker::of(*main_settings(r));
+    if (worker == nullptr) return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    const ngx_table_elt_t* header = find_token_header(r);
+    const Identity identity = header == nullptr ? identify_location(r, *worker, row)
+                                                : identify_event(*worker, *main_settings(r), view(header->value));
+    if (identity.error != ErrorCode::ok) return send_error(r, identity.error);
+    // Nothing is read of a body that is known to be too large.
+    if (row.max_body != 0 && r->headers_in.content_length_n > static_cast<off_t>(row.max_body)) {
+        return send_error(r, row.too_large);
+    }
+    if (!identity.zone->claim()) return send_error(r, ErrorCode::no_memory);
+    auto argument = found.is_raw ? percent_decode(found.argument) : std::string(found.argument);
+    if (!argument) return send_error(r, ErrorCode::invalid_escape, found.argument);
+    HostCall* call = HostCall::create(r, row, *identity.zone);
+    if (call == nullptr) return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    call->token = identity.token;
+    call->location_key = identity.location_key;
+    call->argument = std::move(*argument);
+    const ngx_int_t rc = ngx_http_read_client_request_body(r, on_body_read);
+    return rc >= NGX_HTTP_SPECIAL_RESPONSE ? rc : NGX_DONE;
+}
+
+}  // namespace
+
+ngx_int_t on_api_request(ngx_http_request_t* r) noexcept {
+    // A subrequest would be a call that the application never made.
+    if (r != r->main) return NGX_HTTP_FORBIDDEN;
+    return guarded(r->connection->log, "a host call", [r] { return begin_call(r); });
+}
+
+ErrorCode too_large_error(ngx_http_request_t* r) {
+    const FoundCall found = find_call(r);
+    return found.row == nullptr || found.row->max_body == 0 ? ErrorCode::ok : found.row->too_large;
+}
+
+}  // namespace durable

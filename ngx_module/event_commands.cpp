@@ -16,7 +16,7 @@ std::int32_t bind(WorkerZone& zone, RequestContext& context) noexcept {
     if (bind_event(access, context.token, context.kind, context.object_key, context.section()) == nullptr) {
         return static_cast<std::int32_t>(ErrorCode::no_memory);
     }
-    context.is_bound = true;
+    context.set_bound();
     return static_cast<std::int32_t>(ErrorCode::ok);
 }
 
@@ -24,7 +24,9 @@ std::int32_t bind(WorkerZone& zone, RequestContext& context) noexcept {
 
 void execute_command(WorkerZone& zone, const Command& command) {
     RequestContext* context = zone.events().find(command.token);
-    if (context == nullptr) return zone.commands().answer(command, static_cast<std::int32_t>(ErrorCode::unknown_event));
+    if (context == nullptr || context->is_overdue()) {
+        return zone.commands().answer(command, static_cast<std::int32_t>(ErrorCode::unknown_event));
+    }
     switch (command.kind) {
     case CommandKind::bind_event: return zone.commands().answer(command, bind(zone, *context));
     default: return zone.commands().answer(command, static_cast<std::int32_t>(ErrorCode::unknown_event));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "ngx_module/request_context.h"
 
+#include <algorithm>
+
 #include "core/event.h"
 #include "ngx_module/gate.h"
 #include "ngx_module/pool.h"
@@ -63,17 +65,38 @@ void RequestContext::join_section(WorkerZone& worker_zone, std::string_view key,
 
 LineEntryRecord* RequestContext::section() const noexcept { return gate == nullptr ? nullptr : gate->section(); }
 
-void RequestContext::end_event() noexcept {
+void RequestContext::set_bound() noexcept {
+    is_bound = true;
+    timer_.data = this;
+    timer_.handler = on_deadline;
+    timer_.log = request->connection->log;
+    timer_.cancelable = 1;  // the request itself keeps a worker that is to quit
+    ngx_add_timer(&timer_, std::max<ngx_msec_int_t>(static_cast<ngx_msec_int_t>(deadline - ngx_current_msec), 0));
+}
+
+// The request itself goes on, and so does a section that it holds as a whole.
+void RequestContext::on_deadline(ngx_event_t* event) noexcept {
+    auto& context = *static_cast<RequestContext*>(event->data);
+    if (context.stream != nullptr) return;  // it ends the event by itself
+    if (!context.is_overdue()) return context.set_bound();
+    context.forget_event();
+}
+
+void RequestContext::forget_event() noexcept {
     if (zone == nullptr) return;
     WorkerZone& ended_in = *zone;
     zone = nullptr;
+    if (timer_.timer_set) ngx_del_timer(&timer_);
     if (is_inner) return;
     ended_in.events().remove(*this);
-    if (is_bound && ended_in.is_claimed()) {
-        is_bound = false;
-        ZoneAccess access(ended_in);
-        if (EventRecord* event = find_event(access, token)) durable::end_event(access, *event);
-    }
+    if (!is_bound || !ended_in.is_claimed()) return;
+    is_bound = false;
+    ZoneAccess access(ended_in);
+    if (EventRecord* event = find_event(access, token)) durable::end_event(access, *event);
+}
+
+void RequestContext::end_event() noexcept {
+    forget_event();
     if (gate != nullptr) gate->leave_line();  // the next one in line finds all of this event over
 }
 

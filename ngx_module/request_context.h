@@ -34,6 +34,9 @@ public:
                       const EventToken& section_token) noexcept;
     // Ends it, by whatever way the request ends; idempotent (C-14, S-22).
     void end_event() noexcept;
+    // Its record has been made: it goes at the event's time limit.
+    void set_bound() noexcept;
+    bool is_overdue() const noexcept { return static_cast<ngx_msec_int_t>(deadline - ngx_current_msec) <= 0; }
     bool has_event() const noexcept { return zone != nullptr; }
     // The whole-request section that it holds, nullptr if none.
     LineEntryRecord* section() const noexcept;
@@ -55,6 +58,10 @@ public:
     SubscribedStream* subscribed = nullptr;
 
 private:
+    static void on_deadline(ngx_event_t* event) noexcept;
+    void forget_event() noexcept;
+
+    ngx_event_t timer_{};
     char token_text_[kEventTokenSize] = {};
 };
 

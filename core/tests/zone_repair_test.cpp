@@ -136,6 +136,7 @@ class ZoneRepairTest : public CppUnit::TestFixture {
     CPPUNIT_TEST(a_death_while_taking_a_command);
     CPPUNIT_TEST(a_death_while_claiming_a_slot);
     CPPUNIT_TEST(a_death_while_forgetting_another);
+    CPPUNIT_TEST(a_death_while_freeing_leftovers);
     CPPUNIT_TEST(a_death_while_repairing);
     CPPUNIT_TEST(a_kill_at_any_moment);
     CPPUNIT_TEST_SUITE_END();
@@ -260,6 +261,15 @@ public:
     void a_death_while_forgetting_another() {
         die_in([](World& w) { w.victim.locked([&](ZoneLock& lock) { forget_worker(lock, w.other.self().slot); }); });
     }
+    void a_death_while_freeing_leftovers() {
+        die_in([](World& w) { w.victim.locked([](ZoneLock& lock) { free_leftovers(lock); }); },
+               [](World& w) {
+                   CursorRecord* cursor = w.ally.open("big");
+                   for (int i = 0; i < 262; ++i) w.ally.publish("big", "");
+                   w.ally.destroy(cursor);
+                   CPPUNIT_ASSERT(!w.root.untrimmed.empty());
+               });
+    }
     void a_death_while_repairing() {
         die_in([](World& w) {
             w.root.held_by = 999;
@@ -314,8 +324,9 @@ private:
     // Runs `operation` in a process of its own, one instruction at a time, and after each that changed
     // the zone sees what the others make of it if that was its last.
     template <class Operation>
-    static void die_in(Operation&& operation) {
+    static void die_in(Operation&& operation, void (*prepare)(World&) = nullptr) {
         World world;
+        if (prepare != nullptr) prepare(world);
         SteppedProcess process([&] {
             world.memory.trap_at_lock();
             operation(world);

@@ -29,12 +29,14 @@ class EventsDeliveryTest : public CppUnit::TestFixture {
     CPPUNIT_TEST(retry_after_is_respected_E_34);
     CPPUNIT_TEST(redirects_are_not_followed_E_34);
     CPPUNIT_TEST(a_rejected_delivery_leaves_a_gap_E_34);
+    CPPUNIT_TEST(a_rejected_broadcast_leaves_a_gap_for_streams_too_E_34);
     CPPUNIT_TEST(a_handler_that_hangs_times_out_and_holds_up_no_other_E_34);
     CPPUNIT_TEST(five_failures_suspend_and_a_success_clears_the_run_E_35);
     CPPUNIT_TEST(a_suspended_row_keeps_its_newest_hundred_E_37);
     CPPUNIT_TEST(old_backlog_is_dropped_at_resumption_E_37);
     CPPUNIT_TEST(a_handler_that_goes_suspends_and_coming_back_resumes_E_37);
     CPPUNIT_TEST(a_changed_handler_resumes_failed_rows_E_37);
+    CPPUNIT_TEST(a_second_thread_leaves_a_running_call_alone_E_36);
     CPPUNIT_TEST(one_thread_delivers_and_another_takes_over_E_36);
     CPPUNIT_TEST(a_newer_configuration_takes_over_from_a_living_thread_E_36);
     CPPUNIT_TEST(stopping_waits_for_no_webhook);
@@ -238,6 +240,21 @@ public:
     }
 
     // E-34
+    void a_rejected_broadcast_leaves_a_gap_for_streams_too_E_34() {
+        start([](const HttpReceiver::Request&, std::size_t) { return HttpReceiver::status(410); });
+        subscribe("");
+        const std::uint64_t stream = store_->open_stream();
+        const std::uint64_t session = store_->open_stream("topic:*");
+        publish("1");
+        const std::string text = store_->stream_text(stream, "handler_rejected");
+        CPPUNIT_ASSERT(text.find(R"("op":"gap","reason":"handler_rejected")") != std::string::npos);
+        CPPUNIT_ASSERT(handler_->wait_for(2));
+        let_pass(300);
+        CPPUNIT_ASSERT_EQUAL(std::size_t{2}, handler_->requests().size());
+        CPPUNIT_ASSERT(store_->stream_text(session, "", 0).find("gap") == std::string::npos);
+    }
+
+    // E-34
     void a_handler_that_hangs_times_out_and_holds_up_no_other_E_34() {
         start([](const HttpReceiver::Request&, std::size_t) { return std::string(); }, 1500);
         HttpReceiver healthy;
@@ -340,6 +357,20 @@ public:
         store_ = std::make_unique<StoreProbe>(folder_.store(), handlers(3000));
         CPPUNIT_ASSERT_EQUAL(std::string("null"), listed("suspendedReason"));
         CPPUNIT_ASSERT(handler_->wait_for(1));
+    }
+
+    // E-36
+    void a_second_thread_leaves_a_running_call_alone_E_36() {
+        start([](const HttpReceiver::Request&, std::size_t) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+            return HttpReceiver::status(204);
+        }, 5000);
+        subscribe(R"(,"delivery":"single")");
+        publish("1");
+        let_pass(300);
+        StoreProbe other(folder_.store(), handlers(5000));
+        let_pass(3000);
+        CPPUNIT_ASSERT_EQUAL(std::size_t{1}, handler_->requests().size());
     }
 
     // E-36

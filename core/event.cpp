@@ -31,14 +31,17 @@ EventRecord* find_event(const ZoneLock& lock, const EventToken& token) noexcept 
 }
 
 EventRecord* bind_event(ZoneLock& lock, const EventToken& token, EventKind kind, std::string_view object_key,
-                        LineEntryRecord* section) noexcept {
+                        LineEntryRecord* section, const SectionRules& rules) noexcept {
     ObjectRecord* object = refer_to_object(lock, object_key);
     if (object == nullptr) return nullptr;
     auto* event = lock.create<EventRecord>();
-    if (event == nullptr) {
+    if (event == nullptr || !event->section_handler.assign(lock, rules.handler)) {
+        if (event != nullptr) lock.destroy(event);
         release_object(lock, *object);
         return nullptr;
     }
+    event->section_timeout_ms = rules.timeout_ms;
+    event->line_queue = rules.queue;
     event->token = token;
     event->kind = kind;
     event->object = object;
@@ -57,6 +60,7 @@ void end_event(ZoneLock& lock, EventRecord& event) noexcept {
     event.object_link.unlink();
     event.slot_link.unlink();
     ObjectRecord& object = *event.object;
+    event.section_handler.release(lock);
     lock.destroy(&event);
     release_object(lock, object);
 }
@@ -77,9 +81,10 @@ SubscribeResult subscribe(ZoneLock& lock, EventRecord& event, std::string_view c
 }
 
 SubscriptionRecord* find_subscription(const ZoneLock& lock, const EventRecord& event, std::uint64_t handle) noexcept {
-    return lock.root().subscriptions.find(static_cast<std::uint32_t>(handle), [&](const SubscriptionRecord& subscription) {
-        return subscription.handle == handle && subscription.event == &event;
-    });
+    return lock.root().subscriptions.find(static_cast<std::uint32_t>(handle),
+                                          [&](const SubscriptionRecord& subscription) {
+                                              return subscription.handle == handle && subscription.event == &event;
+                                          });
 }
 
 void cancel_subscription(ZoneLock& lock, SubscriptionRecord& subscription) noexcept {

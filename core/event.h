@@ -14,9 +14,17 @@ namespace durable {
 // nullptr when no such event runs or it has no record yet.
 [[nodiscard]] EventRecord* find_event(const ZoneLock& lock, const EventToken& token) noexcept;
 
+// How an event's sections run, from the location that bound it.
+struct SectionRules {
+    std::string_view handler = {};  // a URI; empty: none is configured
+    std::uint32_t timeout_ms = 25000;
+    std::uint32_t queue = 1000;
+};
+
 // Makes the event's record; this worker owns it. nullptr when the zone is full.
 [[nodiscard]] EventRecord* bind_event(ZoneLock& lock, const EventToken& token, EventKind kind,
-                                      std::string_view object_key, LineEntryRecord* section) noexcept;
+                                      std::string_view object_key, LineEntryRecord* section,
+                                      const SectionRules& rules = {}) noexcept;
 
 // Cancels its subscriptions, whoever waits on one is woken, and frees it (C-14).
 void end_event(ZoneLock& lock, EventRecord& event) noexcept;

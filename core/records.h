@@ -142,6 +142,9 @@ struct EventRecord {
     LineEntryRecord* section = nullptr;  // the section this event is part of, nullptr if none
     IntrusiveList<CursorRecord, &CursorRecord::owner_link> subscriptions;
     EventToken token;
+    TextChain section_handler;             // where its sections enter the application; may be empty
+    std::uint32_t section_timeout_ms = 0;  // of them
+    std::uint32_t line_queue = 0;          // how many may wait in its object's line
     std::uint32_t hash = 0;
     EventKind kind = EventKind::fetch;
 };

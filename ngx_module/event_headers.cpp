@@ -2,7 +2,6 @@
 #include "ngx_module/event_headers.h"
 
 #include "ngx_module/pool.h"
-#include "ngx_module/request_context.h"
 
 namespace durable {
 
@@ -57,10 +56,14 @@ bool remove_event_headers(ngx_http_request_t* r, std::string_view& token) noexce
         }
     });
     if (!is_complete) return false;
-    r->headers_in.headers = kept;
-    // A list with one part only keeps its own end.
-    if (kept.last == &kept.part) r->headers_in.headers.last = &r->headers_in.headers.part;
+    set_request_headers(r, kept);
     return true;
+}
+
+void set_request_headers(ngx_http_request_t* r, const ngx_list_t& headers) noexcept {
+    r->headers_in.headers = headers;
+    // A list with one part only keeps its own end.
+    if (headers.last == &headers.part) r->headers_in.headers.last = &r->headers_in.headers.part;
 }
 
 bool add_request_header(ngx_http_request_t* r, std::string_view name, std::string_view value) noexcept {
@@ -75,9 +78,8 @@ bool add_request_header(ngx_http_request_t* r, std::string_view name, std::strin
     return true;
 }
 
-bool add_event_headers(ngx_http_request_t* r, const RequestContext& context) noexcept {
+bool add_event_headers(ngx_http_request_t* r, std::string_view token, EventKind kind, std::string_view key) noexcept {
     // A key may hold any byte; a line break must not make a header of its own.
-    std::string_view key = context.object_key;
     bool is_plain = true;
     for (const unsigned char c : key) is_plain &= c >= 0x20 && c != 0x7f;
     if (!is_plain) {
@@ -93,8 +95,8 @@ bool add_event_headers(ngx_http_request_t* r, const RequestContext& context) noe
         }
         key = {reinterpret_cast<char*>(safe), static_cast<std::size_t>(at - safe)};
     }
-    return add_request_header(r, "Durable-Event", context.token_text()) &&
-           add_request_header(r, "Durable-Event-Kind", context.kind == EventKind::fetch ? "fetch" : "durable-block") &&
+    return add_request_header(r, "Durable-Event", token) &&
+           add_request_header(r, "Durable-Event-Kind", kind == EventKind::fetch ? "fetch" : "durable-block") &&
            add_request_header(r, "Durable-Object", key);
 }
 

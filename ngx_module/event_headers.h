@@ -4,18 +4,21 @@
 // take them for the same).
 #pragma once
 
+#include "core/records.h"
 #include "ngx_module/nginx.h"
 
 namespace durable {
-
-class RequestContext;
 
 // Takes the module's own names out of the request's headers, in a list of the request's own where it
 // shares one with its parent. The value of the first `Durable-Event` is returned in `token`.
 [[nodiscard]] bool remove_event_headers(ngx_http_request_t* r, std::string_view& token) noexcept;
 
-// Adds the event's. False when out of memory.
-[[nodiscard]] bool add_event_headers(ngx_http_request_t* r, const RequestContext& context) noexcept;
+// Adds the event's. False when out of memory. The texts outlive the request.
+[[nodiscard]] bool add_event_headers(ngx_http_request_t* r, std::string_view token, EventKind kind,
+                                     std::string_view object_key) noexcept;
+
+// Puts `headers` in the place of the request's own list.
+void set_request_headers(ngx_http_request_t* r, const ngx_list_t& headers) noexcept;
 
 // One more request header; `name` is lower-case but for the first letters of its words.
 [[nodiscard]] bool add_request_header(ngx_http_request_t* r, std::string_view name, std::string_view value) noexcept;

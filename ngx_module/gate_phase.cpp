@@ -5,11 +5,13 @@
 #include "core/object.h"
 #include "core/text_rules.h"
 #include "ngx_module/event_headers.h"
+#include "ngx_module/event_stream.h"
 #include "ngx_module/gate.h"
 #include "ngx_module/log.h"
 #include "ngx_module/object_request.h"
 #include "ngx_module/pool.h"
 #include "ngx_module/response.h"
+#include "ngx_module/section.h"
 #include "ngx_module/worker.h"
 
 namespace durable {
@@ -115,7 +117,7 @@ ngx_int_t bind(ngx_http_request_t* r, LocationSettings& location) {
         if (context->section() != nullptr) context->gate->set_token(context->token);
     }
     if (!has_application(location)) return NGX_DECLINED;
-    return add_event_headers(r, *context) ? NGX_DECLINED : NGX_HTTP_INTERNAL_SERVER_ERROR;
+    return add_event_headers(r, context->token_text(), context->kind, context->object_key) ? NGX_DECLINED : NGX_HTTP_INTERNAL_SERVER_ERROR;
 }
 
 // The module's headers are for the main request's application alone.
@@ -141,8 +143,12 @@ ngx_int_t on_preaccess_phase(ngx_http_request_t* r) noexcept {
 }
 
 ngx_int_t on_precontent_phase(ngx_http_request_t* r) noexcept {
-    if (r != r->main) return hide_from_subrequest(r);
+    if (r != r->main) return Section::of(r) != nullptr ? NGX_DECLINED : hide_from_subrequest(r);
     const RequestContext* context = RequestContext::find(r);
+    if (context != nullptr && context->stream != nullptr && !r->post_action) {
+        ngx_http_finalize_request(r, context->stream->on_redirect());
+        return NGX_DONE;
+    }
     if (context != nullptr && context->has_event()) return NGX_DECLINED;  // an internal redirect
     LocationSettings& location = *location_settings(r);
     if (!is_gated(location)) return NGX_DECLINED;

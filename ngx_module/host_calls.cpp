@@ -23,6 +23,9 @@ constexpr HostCallRow kRows[] = {
     {NGX_HTTP_POST, "channels/{}/close", Caller::event_or_object, close_call, kMaxReason, ErrorCode::reason_too_large},
     {NGX_HTTP_GET, "subscriptions/{}/message", Caller::event, wait_call, 0, ErrorCode::ok},
     {NGX_HTTP_DELETE, "subscriptions/{}", Caller::event, cancel_call, 0, ErrorCode::ok},
+    {NGX_HTTP_POST, "exclusive/{}", Caller::event, exclusive_call, kMaxJsonText, ErrorCode::params_too_large},
+    {kRead, "section", Caller::event, section_call, 0, ErrorCode::ok},
+    {NGX_HTTP_POST, "section/result", Caller::event, section_result_call, kMaxJsonText, ErrorCode::result_too_large},
 };
 
 struct MethodName {

@@ -65,16 +65,17 @@ private:
     char token_text_[kEventTokenSize] = {};
 };
 
-// The events that run in this worker, by token.
-class RunningEvents {
+// What runs in this worker, by token.
+template <class Runner>
+class RunningByToken {
 public:
-    void add(RequestContext& context) { contexts_[key(context.token)] = &context; }
-    void remove(const RequestContext& context) noexcept { contexts_.erase(key(context.token)); }
-    RequestContext* find(const EventToken& token) const noexcept {
-        const auto found = contexts_.find(key(token));
-        return found == contexts_.end() || !(found->second->token == token) ? nullptr : found->second;
+    void add(Runner& runner) { runners_[key(runner.token)] = &runner; }
+    void remove(const Runner& runner) noexcept { runners_.erase(key(runner.token)); }
+    Runner* find(const EventToken& token) const noexcept {
+        const auto found = runners_.find(key(token));
+        return found == runners_.end() || !(found->second->token == token) ? nullptr : found->second;
     }
-    std::size_t count() const noexcept { return contexts_.size(); }
+    std::size_t count() const noexcept { return runners_.size(); }
 
 private:
     // Half of the random bits are enough to find it.
@@ -83,7 +84,8 @@ private:
         std::memcpy(&bits, token.random, sizeof bits);
         return bits;
     }
-    std::unordered_map<std::uint64_t, RequestContext*> contexts_;
+    std::unordered_map<std::uint64_t, Runner*> runners_;
 };
+using RunningEvents = RunningByToken<RequestContext>;
 
 }  // namespace durable

@@ -16,6 +16,7 @@
 namespace durable {
 
 class ReaderGroups;
+class Section;
 
 // Called when a station of this worker has something to look at. Linked to one station at a time.
 class StationListener {
@@ -47,6 +48,7 @@ public:
     Zone& zone() noexcept { return zone_; }
     ReaderGroups& groups() noexcept { return *groups_; }
     RunningEvents& events() noexcept { return events_; }
+    RunningByToken<Section>& sections() noexcept { return sections_; }
     Commands& commands() noexcept { return commands_; }
 
     // Makes sure that this worker has a slot. False when the zone is full.
@@ -77,6 +79,7 @@ private:
     std::unordered_map<StationRecord*, ngx_queue_t> stations_;
     std::unique_ptr<ReaderGroups> groups_;
     RunningEvents events_;
+    RunningByToken<Section> sections_;
     Commands commands_;
     std::unordered_map<std::uint64_t, LineWaiter*> waiters_;
     std::uint64_t last_ticket_ = 0;

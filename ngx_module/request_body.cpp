@@ -37,7 +37,7 @@ bool body_text(ngx_http_request_t* r, std::string& storage, std::string_view& te
     for (const ngx_chain_t* cl = first; cl != nullptr; cl = cl->next) {
         if (ngx_buf_in_memory(cl->buf)) {
             storage.append(reinterpret_cast<char*>(cl->buf->pos), static_cast<std::size_t>(cl->buf->last - cl->buf->pos));
-        } else if (!append_file(storage, *cl->buf)) {
+        } else if (cl->buf->in_file && !append_file(storage, *cl->buf)) {  // an empty body's buffer is neither
             return false;
         }
     }

@@ -239,11 +239,22 @@ public:
 
     void binding_survives_each_failed_allocation() {
         EventToken token;
+        const std::string handler(5000, 'h');
         fail_each_allocation([&] {
             return one.locked([&](ZoneLock& lock) {
-                return bind_event(lock, token, EventKind::fetch, "object", nullptr) != nullptr;
+                return bind_event(lock, token, EventKind::fetch, "object", nullptr, {handler, 1000, 7}) != nullptr;
             });
         });
+        one.locked([&](ZoneLock& lock) {
+            const EventRecord& event = *find_event(lock, token);
+            std::string kept;
+            event.section_handler.append_to(kept);
+            CPPUNIT_ASSERT_EQUAL(handler, kept);
+            CPPUNIT_ASSERT_EQUAL(1000u, event.section_timeout_ms);
+            CPPUNIT_ASSERT_EQUAL(7u, event.line_queue);
+        });
+        one.end(token);
+        CPPUNIT_ASSERT_EQUAL(base, memory.live_blocks());
     }
 
     void subscribing_survives_each_failed_allocation() {

@@ -270,6 +270,7 @@ private:
     void check_event(const EventRecord& event) {
         expect(objects_.count(event.object) == 1, "an event's object is gone");
         expect(event.object_link.is_linked(), "an event is not in its object");
+        check_text(event.section_handler.first, event.section_handler.size);
         if (event.section == nullptr) return;
         expect(entries_.count(event.section) == 1, "an event's section is gone");
         if (fault_.empty()) expect(event.section->event == &event, "a section's event");
@@ -299,6 +300,10 @@ private:
             expect(root_.slots[entry->owner.slot] == &slot, "granted in another slot");
         }
         expect(slot.mailbox_depth == commands_[&slot], "mailbox_depth");
+        if (slot.pid != 0) return;
+        expect(slot.stations.empty() && slot.cursors.empty() && slot.events.empty() && slot.line_entries.empty() &&
+                   slot.mailbox.empty(),
+               "a free slot owns something");
     }
 
     void check_indexes() {

@@ -84,7 +84,7 @@ public:
         token.worker = zone_.self;
         const bool is_bound = locked([&](ZoneLock& lock) {
             return bind_event(lock, token, section == nullptr ? EventKind::fetch : EventKind::durable_block, object,
-                              section) != nullptr;
+                              section, {"/handler"}) != nullptr;
         });
         CPPUNIT_ASSERT(is_bound);
         return token;

@@ -143,7 +143,11 @@ ngx_int_t on_preaccess_phase(ngx_http_request_t* r) noexcept {
 }
 
 ngx_int_t on_precontent_phase(ngx_http_request_t* r) noexcept {
-    if (r != r->main) return Section::of(r) != nullptr ? NGX_DECLINED : hide_from_subrequest(r);
+    if (Section::of(r) != nullptr) {
+        Section::on_precontent(r);
+        return NGX_DECLINED;
+    }
+    if (r != r->main) return hide_from_subrequest(r);
     const RequestContext* context = RequestContext::find(r);
     if (context != nullptr && context->stream != nullptr && !r->post_action) {
         ngx_http_finalize_request(r, context->stream->on_redirect());

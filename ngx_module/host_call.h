@@ -90,7 +90,9 @@ public:
         const bool is_outermost = depth_ == 0;
         if (is_outermost) ngx_http_set_log_request(c->log, request);
         run_guarded(body);
-        if (end_if_answered() && is_outermost) ngx_http_run_posted_requests(c);
+        end_if_answered();
+        // A section's subrequest has been posted, or the end has posted something.
+        if (is_outermost) ngx_http_run_posted_requests(c);
     }
 
     // Sends a command to the worker that runs the call's event, and parks the call. A worker that is

@@ -177,12 +177,16 @@ bool Section::add_headers(ngx_http_request_t* sr) {
     sr->headers_in.content_type = last_header(sr);
     if (!add_request_header(sr, "Content-Length", view(kept_length))) return false;
     sr->headers_in.content_length = last_header(sr);
-    sr->headers_in.content_length_n = static_cast<off_t>(body_size(sr));
+    sr->headers_in.content_length_n = -1;  // until on_precontent: a client's limit is not the params'
     sr->headers_in.chunked = 0;
     sr->headers_in.transfer_encoding = nullptr;
     sr->headers_in.expect = nullptr;
     return add_request_header(sr, "Durable-Operation", view(kept_operation)) &&
            add_event_headers(sr, view(kept_token), EventKind::durable_block, object_key_);
+}
+
+void Section::on_precontent(ngx_http_request_t* sr) noexcept {
+    sr->headers_in.content_length_n = static_cast<off_t>(body_size(sr));
 }
 
 ngx_int_t Section::on_header(const ngx_http_request_t* subrequest) noexcept {

@@ -33,7 +33,8 @@ public:
     void answer_read(const Command& command);
     void complete(const Command& command);
 
-    // ---- the subrequest's filters ----
+    // ---- the subrequest's phases and filters ----
+    static void on_precontent(ngx_http_request_t* subrequest) noexcept;
     ngx_int_t on_header(const ngx_http_request_t* subrequest) noexcept;
     ngx_int_t on_body(ngx_chain_t* in);
 

@@ -12,6 +12,8 @@ namespace durable {
 
 namespace {
 
+// 32 headers of the greatest length, each of their bytes escaped.
+constexpr std::size_t kMaxStreamStart = 2097152;
 constexpr ngx_uint_t kRead = NGX_HTTP_GET | NGX_HTTP_HEAD;
 
 // A wait has no HEAD: it would take a message that nobody gets.
@@ -26,6 +28,11 @@ constexpr HostCallRow kRows[] = {
     {NGX_HTTP_POST, "exclusive/{}", Caller::event, exclusive_call, kMaxJsonText, ErrorCode::params_too_large},
     {kRead, "section", Caller::event, section_call, 0, ErrorCode::ok},
     {NGX_HTTP_POST, "section/result", Caller::event, section_result_call, kMaxJsonText, ErrorCode::result_too_large},
+    {NGX_HTTP_POST, "stream", Caller::event, start_stream_call, kMaxStreamStart, ErrorCode::invalid_stream_start},
+    {NGX_HTTP_POST, "streams/{}/text", Caller::event, write_stream_call, kMaxText, ErrorCode::stream_text_too_large},
+    {kRead, "streams/{}", Caller::event, stream_state_call, 0, ErrorCode::ok},
+    {NGX_HTTP_POST, "streams/{}/end", Caller::event, end_stream_call, 0, ErrorCode::ok},
+    {NGX_HTTP_POST, "streams/{}/abort", Caller::event, abort_stream_call, kMaxReason, ErrorCode::reason_too_large},
 };
 
 struct MethodName {

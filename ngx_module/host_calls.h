@@ -38,4 +38,11 @@ void exclusive_call(HostCall& call);
 void section_call(HostCall& call);
 void section_result_call(HostCall& call);
 
+// ---- host_calls_streams.cpp ----
+void start_stream_call(HostCall& call);
+void write_stream_call(HostCall& call);
+void stream_state_call(HostCall& call);
+void end_stream_call(HostCall& call);
+void abort_stream_call(HostCall& call);
+
 }  // namespace durable

@@ -191,7 +191,7 @@ char* set_content(ngx_conf_t* cf, LocationSettings& location, ContentHandler con
     }
     location.content = content;
     location.content_directive = arguments(cf)[0];
-    core.handler = handler;
+    core.handler = location.content_handler = handler;
     return NGX_CONF_OK;
 }
 

@@ -55,8 +55,9 @@ CallPath call_path(ngx_http_request_t* r) noexcept {
         if (const auto raw = path_below(view(r->unparsed_uri), prefix)) return {*raw, true};
     }
     std::string_view rest = view(r->uri).substr(std::min(prefix.size(), r->uri.len));
+    const bool is_below = prefix.back() == '/' || rest.empty() || rest.front() == '/';
     rest.remove_prefix(std::min(rest.find_first_not_of('/'), rest.size()));
-    return {rest, false};
+    return {is_below ? rest : std::string_view(), false};
 }
 
 struct FoundCall {

@@ -40,6 +40,18 @@ void raise_body_limits(ngx_conf_t* cf) noexcept {
     if (core.client_body_buffer_size < kBuffer) core.client_body_buffer_size = kBuffer;
 }
 
+// The blocks of `if` and `limit_except` are locations of their own, which have the handler of the one
+// around them unless they set another.
+void inherit_content(ngx_conf_t* cf, const LocationSettings& prev, LocationSettings& conf) noexcept {
+    auto& core = *static_cast<ngx_http_core_loc_conf_t*>(ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
+    if (!core.noname || core.handler != nullptr || prev.content == ContentHandler::none) return;
+    conf.content = prev.content;
+    conf.content_directive = prev.content_directive;
+    core.handler = conf.content_handler = prev.content_handler;
+    conf.publish = prev.publish;
+    conf.subscribe = prev.subscribe;
+}
+
 }  // namespace
 
 char* merge_location_settings(ngx_conf_t* cf, void* parent, void* child) noexcept {
@@ -56,6 +68,7 @@ char* merge_location_settings(ngx_conf_t* cf, void* parent, void* child) noexcep
     ngx_conf_merge_uint_value(conf.subscribe_format, prev.subscribe_format, kFormatText);
     ngx_conf_merge_uint_value(conf.subscribe_from, prev.subscribe_from, kFromNewest);
     ngx_conf_merge_str_value(conf.exclusive_handler, prev.exclusive_handler, "");
+    inherit_content(cf, prev, conf);
     if (conf.content == ContentHandler::api) raise_body_limits(cf);
     const bool needs_object = conf.content == ContentHandler::publish || conf.content == ContentHandler::subscribe;
     if (needs_object && conf.object == nullptr) {

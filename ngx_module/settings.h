@@ -63,6 +63,7 @@ struct LocationSettings {
     ngx_http_complex_value_t* publish;      // the channel
     ngx_array_t* subscribe;                 // of ngx_http_complex_value_t
     ngx_str_t content_directive;            // which one made the content handler
+    ngx_http_handler_pt content_handler;    // that it made; nullptr: none
     ContentHandler content;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "ngx_module/gate.h"
 
+#include "ngx_module/request_context.h"
 #include "ngx_module/response.h"
 #include "ngx_module/worker.h"
 
@@ -15,13 +16,16 @@ ngx_int_t refuse(ngx_http_request_t* r, ErrorCode error) noexcept {
 
 }  // namespace
 
-Gate::Gate(ngx_http_request_t* r) noexcept : request_(r) {
+Gate::Gate(RequestContext& context) noexcept : context_(context), request_(context.request) {
     timer_.data = this;
     timer_.handler = on_timeout;
-    timer_.log = r->connection->log;
+    timer_.log = request_->connection->log;
 }
 
+// The pool destroys it before the context, whose event must be over when the next in line comes.
 Gate::~Gate() {
+    context_.end_event();
+    context_.gate = nullptr;
     if (timer_.timer_set) ngx_del_timer(&timer_);
 }
 

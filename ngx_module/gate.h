@@ -7,9 +7,11 @@
 
 namespace durable {
 
+class RequestContext;
+
 class Gate final : public LineWaiter {
 public:
-    explicit Gate(ngx_http_request_t* r) noexcept;
+    explicit Gate(RequestContext& context) noexcept;
     ~Gate();
 
     // Stands in the line. NGX_DECLINED: its turn is now; NGX_DONE: it waits, or has been refused.
@@ -28,6 +30,7 @@ private:
     static void on_timeout(ngx_event_t* event) noexcept;
     void stop_waiting() noexcept;
 
+    RequestContext& context_;
     ngx_http_request_t* request_;
     ngx_event_t timer_{};
     ngx_msec_t since_ = 0;

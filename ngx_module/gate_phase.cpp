@@ -67,7 +67,7 @@ bool is_line_free(const NamedObject& named) noexcept {
 }
 
 ngx_int_t enter(RequestContext& context, const NamedObject& object, LineKind kind, const ObjectSettings& settings) {
-    if (context.gate == nullptr) context.gate = create_in_pool<Gate>(context.request->pool, context.request);
+    if (context.gate == nullptr) context.gate = create_in_pool<Gate>(context.request->pool, context);
     if (context.gate == nullptr) return NGX_HTTP_INTERNAL_SERVER_ERROR;
     return context.gate->enter(*object.zone, object.key, kind, settings.queue, settings.wait);
 }

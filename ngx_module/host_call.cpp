@@ -129,11 +129,11 @@ void HostCall::run() {
 
 // ---- commands ----
 
-void HostCall::send_command(Command& command, Continuation then) {
+void HostCall::send_command(Command& command, Continuation then, bool is_patient) {
     command.token = *token;
     then_ = then;
     park();
-    wait_at_most(kCommandTimeout);
+    if (!is_patient) wait_at_most(kCommandTimeout);
     switch (zone.commands().send(token->worker, command, *this)) {
     case PostOutcome::ok: return;
     case PostOutcome::dead: return refuse(ErrorCode::unknown_event);

@@ -96,8 +96,9 @@ public:
     }
 
     // Sends a command to the worker that runs the call's event, and parks the call. A worker that is
-    // gone is `unknown_event`, a full zone `no_memory`; everything else goes to `then`.
-    void send_command(Command& command, Continuation then);
+    // gone is `unknown_event`, a full zone `no_memory`; everything else goes to `then`. A patient one
+    // waits for whatever the other worker waits for, without a limit of its own.
+    void send_command(Command& command, Continuation then, bool is_patient = false);
 
     // The row's function, once the body is there; from the request's own event.
     void start() noexcept;

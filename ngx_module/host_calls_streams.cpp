@@ -77,7 +77,7 @@ void write_stream_call(HostCall& call) {
     if (const ErrorCode error = check_stream_text(text); error != ErrorCode::ok) return call.refuse(error);
     Command command = stream_command(call, CommandKind::stream_write);
     command.text = text;
-    call.send_command(command, answer_write);
+    call.send_command(command, answer_write, true);  // S-13
 }
 
 void stream_state_call(HostCall& call) {

@@ -22,11 +22,11 @@ use FreePort qw(free_port);
 use NginxProcess;
 use Test::More ();
 
-# The texts above, workers (2), level of the error log (info), env (a hash).
+# The texts above, workers (2), connections of each (4096), level of the error log (info), env (a hash).
 sub start {
     my ($class, %args) = @_;
     my $self = bless {
-        args => {workers => 2, level => 'info', main => '', http => '', server => '', %args},
+        args => {workers => 2, level => 'info', connections => 4096, main => '', http => '', server => '', %args},
         prefix => tempdir('durable-multi-XXXXXX', TMPDIR => 1, CLEANUP => 1),
         ports => {},
     }, $class;
@@ -65,7 +65,7 @@ pid {{prefix}}/logs/nginx.pid;
 $user
 $modules
 $args{main}
-events { worker_connections 4096; }
+events { worker_connections $args{connections}; }
 http {
     access_log {{prefix}}/logs/access.log;
     $temps

@@ -10,7 +10,9 @@
 #             $calls->disconnected; $calls->end; $calls->abort('reason');
 #         },                                             # what it does not answer gets an empty 200
 #     );
-#     location /app/ { durable_object main x; $StreamApp::TO_APP proxy_pass http://127.0.0.1:PORT; }
+#     my $server = $app->server(workers => 2, location => 'proxy_buffering off;');
+#     … GET /app/hello/same …
+#     is($app->results('hello', 2), 'start 201, write 0');   # what it passed to $calls->note
 #
 # GET /app/hello/same makes the calls at the worker that serves the request, /app/hello/other at
 # another one if there is any, /app/hello at whichever accepts them.
@@ -19,14 +21,17 @@ use strict;
 use warnings;
 use DurableApp;
 use DurableClient;
+use DurableServer;
 use JSON::PP ();
+
+our @ISA = ('DurableApp');
 
 # For FastCGI and its like the names are the same, as HTTP_X_WORKER and HTTP_X_PORT.
 our $TO_APP = 'proxy_http_version 1.1; proxy_set_header X-Worker $pid; proxy_set_header X-Port {{port}};';
 
 sub start {
     my ($class, %stories) = @_;
-    return DurableApp->start(sub {
+    my $self = DurableApp->start(sub {
         my ($request, $connection) = @_;
         my (undef, undef, $name, $where) = split m{[/?]}, $request->{path};
         my $story = $stories{$name} or return $connection->respond(404, undef, "no story $name");
@@ -35,7 +40,36 @@ sub start {
         my $is_answered = $story->($calls, $connection, $request);
         $connection->respond(200) if ($is_answered // '') ne 'answered';
     });
+    return bless $self, $class;
 }
+
+# A DurableServer with this application below /app/ and its host calls below /durable/. location:
+# more directives for the former; server, http, workers and so on as in DurableServer.
+sub server {
+    my ($self, %with) = @_;
+    my $location = delete $with{location} // '';
+    my $port = $self->port;
+    return DurableServer->start(
+        workers => 2, %with,
+        http => 'durable_zone main 8m; ' . ($with{http} // ''),
+        server => "location /app/ { durable_object main \$host; $TO_APP $location proxy_pass http://127.0.0.1:$port; }\n"
+            . 'location /durable/ { durable_api; } ' . ($with{server} // ''),
+    );
+}
+
+# The next so many notes of a story, once they are there.
+sub results {
+    my ($self, $story, $count, $seconds) = @_;
+    my $seen = $self->{seen}{$story} // 0;
+    $self->wait_note(qr/^\Q$story\E: /, $seconds // 10, $seen + $count);
+    my @all = grep { s/^\Q$story\E: // } $self->notes;
+    my @new = splice @all, $seen, $count;
+    $self->{seen}{$story} = $seen + @new;
+    return join ', ', @new;
+}
+
+# Forgets the notes that a story has made so far.
+sub forget { my ($self, $story) = @_; $self->{seen}{$story} = grep { /^\Q$story\E: / } $self->notes }
 
 package StreamApp::Calls;
 
@@ -82,7 +116,7 @@ sub call {
 # status, headers [[name, value], …], or body: the JSON text itself.
 sub start {
     my ($self, %head) = @_;
-    my $body = $head{body} // (%head ? JSON::PP->new->canonical->encode(\%head) : '');
+    my $body = $head{body} // (%head ? JSON::PP->new->utf8->canonical->encode(\%head) : '');
     my ($status, $data) = $self->call('POST', 'stream', body => $body);
     $self->{message} = $data->{message};
     $self->{handle} = $data->{stream} if $status == 201;

@@ -6,7 +6,6 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 use DurableClient;
-use DurableServer;
 use SseClient;
 use StreamApp;
 use Test::More;
@@ -79,26 +78,10 @@ my $app = StreamApp->start(
     },
 );
 
-my $seen = 0;    # notes that earlier stories made
-
-# The notes that a story makes, in order, once there are so many.
-sub notes_of {
-    my ($story, $count) = @_;
-    $app->wait_note(qr/./, 10, $seen + $count);
-    my @notes = $app->notes;
-    my @new = map { s/^\Q$story\E: //r } @notes[$seen .. $#notes];
-    $seen = @notes;
-    return join ', ', @new;
-}
-
 for my $workers (1, 2, 4) {
-    my $server = DurableServer->start(
+    my $server = $app->server(
         workers => $workers,
-        http => 'durable_zone main 4m;',
-        server => "location /app/ { durable_object main \$host; $StreamApp::TO_APP"
-            . ' proxy_set_header X-Run $http_x_run; proxy_set_header X-Foreign $http_x_foreign;'
-            . ' proxy_pass http://127.0.0.1:' . $app->port . "; }\n"
-            . 'location /durable/ { durable_api; }',
+        location => 'proxy_set_header X-Run $http_x_run; proxy_set_header X-Foreign $http_x_foreign;',
     );
     my $port = $server->port;
     for my $where (qw(same other)) {
@@ -110,41 +93,41 @@ for my $workers (1, 2, 4) {
         is($stream->header('Cache-Control'), 'no-store', 'S-3: no-store');
         is($stream->next_event(5)->{data}, '1', 'sample 1: one frame');
         is($stream->wait_end(5), 'end', 'sample 1: a normal end');
-        is(notes_of('sample_1', 5), 'start 201, write 0, end 204, write 2, disconnected false', 'sample 1: the answers');
+        is($app->results('sample_1', 5), 'start 201, write 0, end 204, write 2, disconnected false', 'sample 1: the answers');
 
         $stream = SseClient->open(port => $port, path => "/app/sample_2/$where");
         $stream->client->close;
-        is(notes_of('sample_2', 7), 'started, write 1, bookkeeping, disconnected true, end 204, write 2, disconnected true',
+        is($app->results('sample_2', 7), 'started, write 1, bookkeeping, disconnected true, end 204, write 2, disconnected true',
            "sample 2: the client leaves ($what)");
 
         my $response = DurableClient::http_request($port, 'GET', "/app/sample_3/$where");
         is("$response->{status} $response->{body}", '418 its own answer', "sample 3: nothing was committed ($what)");
         is($response->{headers}{'x-own'}, 'yes', 'sample 3: with its own headers');
         isnt($response->{headers}{'content-type'}, 'text/event-stream; charset=utf-8', 'sample 3: and its own type');
-        is(notes_of('sample_3', 3), 'forbidden_header, forbidden_header, invalid_header', 'sample 3: the refusals');
+        is($app->results('sample_3', 3), 'forbidden_header, forbidden_header, invalid_header', 'sample 3: the refusals');
 
         $stream = SseClient->open(port => $port, path => "/app/sample_4/$where");
         is(join(' ', $stream->next_texts(2, 5)), '1 2', "sample 4: two frames ($what)");
         is($stream->wait_end(5), 'cut', 'sample 4: and no normal end');
-        is(notes_of('sample_4', 4), 'abort 204, write 2, abort 204, end 204', 'sample 4: the answers');
+        is($app->results('sample_4', 4), 'abort 204, write 2, abort 204, end 204', 'sample 4: the answers');
 
         my $client = DurableClient->connect(port => $port);
         $response = $client->request('GET', "/app/sample_5/$where");
         is(length $response->{body}, 65536 + 65535, "sample 5: what was accepted arrives ($what)");
         ok($response->{body} eq ('x' x 65536) . ("\xE2\x82\xAC" x 21845), 'sample 5: unchanged');
-        is(notes_of('sample_5', 4), 'whole 0, too large text_too_large, bytes text_too_large, bytes 0', 'sample 5: the answers');
+        is($app->results('sample_5', 4), 'whole 0, too large text_too_large, bytes text_too_large, bytes 0', 'sample 5: the answers');
 
         my $first = SseClient->open(port => $port, path => "/app/sample_6/$where?first=1", headers => ['X-Run', "$workers$where"]);
-        my ($handle) = notes_of('sample_6', 1) =~ /^handle (\S+)$/;
+        my ($handle) = $app->results('sample_6', 1) =~ /^handle (\S+)$/;
         my $second = SseClient->open(port => $port, path => "/app/sample_6/$where", headers => ['X-Foreign', $handle]);
         is($second->next_event(5)->{data}, 'own', "sample 6: the other's own stream works ($what)");
         is($second->wait_end(5), 'end', 'sample 6: to its end');
-        is(notes_of('sample_6', 5), join(', ', (map { "$_ unknown_stream" } qw(write end abort disconnected)), 'own 0'),
+        is($app->results('sample_6', 5), join(', ', (map { "$_ unknown_stream" } qw(write end abort disconnected)), 'own 0'),
            'sample 6: the refusals');
         $app->allow("sample_6$workers$where");
         is($first->next_event(5)->{data}, 'unharmed', 'sample 6: the first one is unharmed');
         is($first->wait_end(5), 'end', 'sample 6: to its end');
-        is(notes_of('sample_6', 2), 'first write 0, first end 204', 'sample 6: and its calls work');
+        is($app->results('sample_6', 2), 'first write 0, first end 204', 'sample 6: and its calls work');
     }
     $server->no_alerts;
 }

@@ -10,6 +10,9 @@ namespace {
 
 // Messages that one publish may drop from the history.
 constexpr int kForgetAtOnce = 256;
+// Channels that a tick looks at, and messages that a full zone gives up before it tries again.
+constexpr int kExpireAtOnce = 64;
+constexpr int kShedAtOnce = 16;
 
 // ---- the channel ----
 
@@ -27,11 +30,24 @@ ChannelRecord* create_channel(ZoneLock& lock, ObjectRecord& object, std::string_
     channel->object = &object;
     ++object.references;
     channel->first = channel->unread_from = channel->kept_from = channel->tail = tail;
+    channel->forgotten = object.forgotten;  // an earlier one of that name may have had some
     channel->name_size = static_cast<std::uint8_t>(name.copy(channel->name_bytes, sizeof channel->name_bytes));
     object.channels.push_back(*channel);
     ++object.channel_count;
     lock.root().channels.insert(*channel, channel_hash(object, name));
     return channel;
+}
+
+// A channel that exists for its history alone is no reason to refuse another one. Looks at a few.
+void end_kept_channel(ZoneLock& lock, ObjectRecord& object) noexcept {
+    int looked = 0;
+    for (ChannelRecord* channel = object.channels.front(); channel != nullptr && looked < 256;
+         channel = object.channels.next(*channel), ++looked) {
+        if (!channel->is_listed || channel->live != 0) continue;
+        channel->is_closed = true;
+        channel->unread_from = channel->first;
+        return settle_channel(lock, *channel);
+    }
 }
 
 // Finds or makes object and channel. Whoever calls it settles the channel if nothing came of it.
@@ -45,6 +61,7 @@ FoundChannel need_channel(ZoneLock& lock, std::string_view object_key, std::stri
     if (object == nullptr) return {ChannelOutcome::no_memory, nullptr};
     FoundChannel found;
     found.channel = find_channel(lock, *object, name);
+    if (found.channel == nullptr && object->channel_count >= lock.limits().channels) end_kept_channel(lock, *object);
     if (found.channel == nullptr && object->channel_count >= lock.limits().channels) {
         found.outcome = ChannelOutcome::channel_limit;
     } else if (found.channel == nullptr) {
@@ -111,9 +128,11 @@ void keep_message(ZoneLock& lock, ChannelRecord& channel, MessageRecord& message
 
 // ---- publishing ------------------------------------------------------------------------------
 
-PublishResult publish(ZoneLock& lock, std::string_view object_key, std::string_view channel_name,
-                      std::string_view event, std::string_view text, const HistoryRule& history,
-                      std::uint64_t now_ms) noexcept {
+namespace {
+
+PublishResult publish_once(ZoneLock& lock, std::string_view object_key, std::string_view channel_name,
+                           std::string_view event, std::string_view text, const HistoryRule& history,
+                           std::uint64_t now_ms) noexcept {
     PublishResult result;
     ChannelRecord* channel = nullptr;
     if (history.messages != 0) {
@@ -153,6 +172,14 @@ PublishResult publish(ZoneLock& lock, std::string_view object_key, std::string_v
     return result;
 }
 
+}  // namespace
+
+PublishResult publish(ZoneLock& lock, std::string_view object_key, std::string_view channel_name,
+                      std::string_view event, std::string_view text, const HistoryRule& history,
+                      std::uint64_t now_ms) noexcept {
+    return with_room(lock, [&] { return publish_once(lock, object_key, channel_name, event, text, history, now_ms); });
+}
+
 CloseResult close_channel(ZoneLock& lock, std::string_view object_key, std::string_view channel_name,
                           std::string_view reason) noexcept {
     const ObjectRecord* object = find_object(lock, object_key);
@@ -179,7 +206,11 @@ std::uint32_t count_subscriptions(const ZoneLock& lock, std::string_view object_
 
 ChannelOutcome open_cursor(ZoneLock& lock, CursorRecord& cursor, std::string_view object_key,
                            std::string_view channel_name, StartAt start) noexcept {
-    const FoundChannel found = need_channel(lock, object_key, channel_name);
+    FoundChannel found;
+    with_room(lock, [&] {
+        found = need_channel(lock, object_key, channel_name);
+        return found.outcome;
+    });
     if (found.outcome != ChannelOutcome::ok) return found.outcome;
     ChannelRecord& channel = *found.channel;
     if (channel.live >= lock.limits().subscriptions) return ChannelOutcome::subscription_limit;
@@ -194,6 +225,7 @@ ChannelOutcome open_cursor(ZoneLock& lock, CursorRecord& cursor, std::string_vie
     if (stands_before(*place, *channel.unread_from)) channel.unread_from = place;
     cursor.channel = &channel;
     cursor.state = CursorState::reading;
+    cursor.skip_until = start.kind == StartAt::newest ? 0 : channel.object->last_number;
     ++channel.cursors;
     channel.live += cursor.weight;
     return ChannelOutcome::ok;
@@ -229,6 +261,7 @@ CursorRecord* split_cursor(ZoneLock& lock, CursorRecord& like, std::uint32_t wei
     cursor->channel = like.channel;
     ++like.channel->cursors;
     cursor->state = like.state;
+    cursor->skip_until = like.skip_until;
     cursor->weight = weight;
     like.weight -= weight;
     return cursor;
@@ -314,7 +347,7 @@ StationRecord* take_ready_station(ZoneLock& lock) noexcept {
 }
 
 void move_on(ZoneLock& lock, CursorRecord& cursor) noexcept {
-    MessageRecord* next = cursor.at->next;
+    MessageRecord* next = following_message(cursor, *cursor.at);
     ChannelRecord& channel = *cursor.channel;
     move_reader(cursor, *next);
     settle_channel(lock, channel);
@@ -340,6 +373,24 @@ ChannelRecord* find_channel(const ZoneLock& lock, const ObjectRecord& object, st
     return lock.root().channels.find(channel_hash(object, channel_name), [&](const ChannelRecord& channel) {
         return channel.object == &object && channel.name() == channel_name;
     });
+}
+
+void expire_some_messages(ZoneLock& lock, std::uint64_t now_ms) noexcept {
+    for (int step = 0; step < kExpireAtOnce; ++step) {
+        ChannelRecord* channel = lock.root().keeping.pop_front();
+        if (channel == nullptr) return;
+        expire_messages(lock, *channel, now_ms);  // which puts it back behind the others
+    }
+}
+
+bool shed_messages(ZoneLock& lock) noexcept {
+    ChannelRecord* channel = lock.root().keeping.pop_front();
+    if (channel == nullptr) return false;
+    for (int step = 0; step < kShedAtOnce && channel->kept != 0; ++step) {
+        forget_message(lock, *channel, *first_kept(*channel));
+    }
+    settle_channel(lock, *channel);
+    return true;
 }
 
 bool expire_messages(ZoneLock& lock, ChannelRecord& channel, std::uint64_t now_ms) noexcept {

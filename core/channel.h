@@ -101,6 +101,12 @@ inline bool has_caught_up(const CursorRecord& cursor) noexcept { return cursor.a
 inline bool is_drained(const CursorRecord& cursor) noexcept {
     return has_caught_up(cursor) && cursor.channel->is_closed;
 }
+// The message behind `message` that the cursor reads; its number is 0 at the end.
+inline MessageRecord* following_message(const CursorRecord& cursor, const MessageRecord& message) noexcept {
+    MessageRecord* next = message.next;
+    while (next->number != 0 && next->number <= cursor.skip_until && !next->has_id) next = next->next;
+    return next;
+}
 // Past the present message.
 void move_on(ZoneLock& lock, CursorRecord& cursor) noexcept;
 
@@ -116,5 +122,23 @@ void move_on(ZoneLock& lock, CursorRecord& cursor) noexcept;
 // Drops messages that are too old, a bounded number of them. True when there may be more. The channel
 // is gone after it when nothing but these kept it.
 bool expire_messages(ZoneLock& lock, ChannelRecord& channel, std::uint64_t now_ms) noexcept;
+
+// Does so for some of the channels that keep messages, each time for others.
+void expire_some_messages(ZoneLock& lock, std::uint64_t now_ms) noexcept;
+
+// Drops some kept messages of any channel, since the zone is full (H-8). False when there are none.
+bool shed_messages(ZoneLock& lock) noexcept;
+
+inline bool lacks_memory(ChannelOutcome outcome) noexcept { return outcome == ChannelOutcome::no_memory; }
+inline bool lacks_memory(const PublishResult& result) noexcept { return lacks_memory(result.outcome); }
+
+// Does `work` again and again, until it answers something else than no memory or nothing is kept any
+// more.
+template <class Work>
+auto with_room(ZoneLock& lock, Work&& work) noexcept {
+    auto result = work();
+    while (lacks_memory(result) && shed_messages(lock)) result = work();
+    return result;
+}
 
 }  // namespace durable

@@ -50,9 +50,15 @@ bool trim(ZoneLock& lock, ChannelRecord& channel) noexcept {
     return false;
 }
 
+void note_forgotten(ChannelRecord& channel, std::uint64_t number) noexcept {
+    channel.forgotten = std::max(channel.forgotten, number);
+}
+
 void unlist(ZoneLock& lock, ChannelRecord& channel) noexcept {
     if (!channel.is_listed) return;
     channel.is_listed = false;
+    if (channel.kept != 0) note_forgotten(channel, channel.tail->prev->number);
+    channel.object->forgotten = std::max(channel.object->forgotten, channel.forgotten);
     lock.root().channels.remove(channel);
     --channel.object->channel_count;
 }
@@ -84,6 +90,7 @@ MessageRecord& append_message(ChannelRecord& channel, MessageRecord& tail, const
     message.size = text.size - message.event_size;
     message.text = text.first;
     message.published_ms = now_ms;
+    message.has_id = is_kept;
     message.is_kept = is_kept;
     tail.bytes_before = channel.bytes_appended + message.size;
     tail.prev = &message;
@@ -112,6 +119,7 @@ MessageRecord* first_kept(ChannelRecord& channel) noexcept {
 }
 
 void forget_message(ZoneLock& lock, ChannelRecord& channel, MessageRecord& message) noexcept {
+    note_forgotten(channel, message.number);
     message.is_kept = false;
     --channel.kept;
     if (stands_before(message, *channel.unread_from)) free_message(lock, channel, message);
@@ -119,6 +127,11 @@ void forget_message(ZoneLock& lock, ChannelRecord& channel, MessageRecord& messa
 
 void settle_channel(ZoneLock& lock, ChannelRecord& channel) noexcept {
     if (channel.live == 0 && (channel.kept == 0 || channel.is_closed)) unlist(lock, channel);
+    if (channel.kept == 0 || !channel.is_listed) {
+        channel.keeping_link.unlink();
+    } else if (!channel.keeping_link.is_linked()) {
+        lock.root().keeping.push_back(channel);
+    }
     if (!trim(lock, channel)) {
         if (!channel.untrimmed_link.is_linked()) lock.root().untrimmed.push_back(channel);
         return;
@@ -157,6 +170,7 @@ void repair_log(ZoneLock& lock, ChannelRecord& channel) noexcept {
     message->number = 0;
     message->size = 0;
     message->event_size = 0;
+    message->has_id = false;
     message->is_kept = false;
     channel.tail = message;
     channel.bytes_appended = message->bytes_before;

@@ -63,7 +63,8 @@ struct MessageRecord {
     std::uint64_t published_ms = 0;          // unix time
     std::uint32_t size = 0;                  // of the text
     std::uint16_t event_size = 0;
-    bool is_kept = false;                    // history (H-1): stays although nobody will read it
+    bool has_id = false;                     // published with history (H-2)
+    bool is_kept = false;                    // history (H-1): stays although nobody will read it; has_id too
 };
 
 enum class CursorState : std::uint8_t {
@@ -81,6 +82,7 @@ struct CursorRecord {
     StationRecord* station = nullptr;  // whom a message wakes; nullptr: nobody is waiting
     ListLink owner_link;               // its list: its worker's slot or its event
     ListLink station_link;
+    std::uint64_t skip_until = 0;  // of the messages up to here only those with an id (H-3)
     std::uint32_t weight = 1;
     CursorState state = CursorState::reading;
 };
@@ -98,6 +100,7 @@ struct StationRecord {
 struct ChannelRecord {
     ChannelRecord* hash_next = nullptr;
     ListLink object_link;     // its list
+    ListLink keeping_link;    // in the root, while it keeps messages
     ListLink untrimmed_link;  // more to free than one call may
     ObjectRecord* object = nullptr;
     MessageRecord* first = nullptr;
@@ -108,6 +111,7 @@ struct ChannelRecord {
     TextChain close_reason;
     std::uint64_t bytes_appended = 0;
     std::uint64_t keep_ms = 0;     // history: messages older than this go; 0 = no limit
+    std::uint64_t forgotten = 0;   // the highest number that was kept and is no more (H-4)
     std::uint32_t hash = 0;
     std::uint32_t live = 0;        // subscriptions (C-29)
     std::uint32_t cursors = 0;     // records that point here
@@ -183,6 +187,7 @@ struct ObjectRecord {
     LineEntryRecord* running = nullptr;
     std::uint64_t last_number = 0;  // of its messages
     std::uint64_t epoch = 0;        // of its history (H-2); 0 = none kept yet
+    std::uint64_t forgotten = 0;    // as a channel's, of those that are gone
     std::uint32_t hash = 0;
     std::uint32_t channel_count = 0;  // listed channels
     std::uint32_t references = 0;     // channels, events and line entries that point here
@@ -247,6 +252,7 @@ struct ZoneRoot {
     HashIndex<ChannelRecord> channels;
     HashIndex<SubscriptionRecord> subscriptions;
     HashIndex<EventRecord> events;
+    IntrusiveList<ChannelRecord, &ChannelRecord::keeping_link> keeping;
     IntrusiveList<ChannelRecord, &ChannelRecord::untrimmed_link> untrimmed;
     WorkerSlotRecord* slots[kMaxWorkers] = {};  // made at the first claim, then reused
     std::uint64_t last_handle = 0;

@@ -80,6 +80,7 @@ void reset_object(ZoneLock& lock, ObjectRecord& object) noexcept {
     for_each(object.channels, [&](ChannelRecord& channel) {
         channel.stations.clear();
         channel.untrimmed_link = ListLink();
+        channel.keeping_link = ListLink();
         channel.cursors = 0;
         channel.live = 0;
         repair_log(lock, channel);
@@ -196,6 +197,7 @@ void repair_zone(ZoneLock& lock) noexcept {
     root.events.clear();
     root.objects.recount();
     root.untrimmed.clear();
+    root.keeping.clear();
     for_each_slot(root, reset_slot);
     for_each_object(root, [&](ObjectRecord& object) { reset_object(lock, object); });
 

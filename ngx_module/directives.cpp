@@ -260,6 +260,40 @@ char* set_stream_buffer(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
     return NGX_CONF_OK;
 }
 
+// `messages=N [time=T]`, or `off`.
+char* set_history(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
+    auto& location = *static_cast<LocationSettings*>(conf);
+    if (location.history != NGX_CONF_UNSET_PTR) return duplicate();
+    location.history = nullptr;
+    const ngx_str_t* value = arguments(cf);
+    if (cf->args->nelts == 2 && view(value[1]) == "off") return NGX_CONF_OK;
+    auto* history = static_cast<HistorySettings*>(ngx_pcalloc(cf->pool, sizeof(HistorySettings)));
+    if (history == nullptr) return kFailed;
+    bool has_messages = false;
+    for (ngx_uint_t i = 1; i < cf->args->nelts; ++i) {
+        if (starts_with(value[i], "messages=")) {
+            const ngx_str_t text = behind(value[i], "messages=");
+            const ngx_int_t n = ngx_atoi(text.data, text.len);
+            if (n < 0 || n > 1000000) return refuse(cf, value[i], "a number from 0 to 1000000");
+            history->messages = static_cast<ngx_uint_t>(n);
+            has_messages = true;
+        } else if (starts_with(value[i], "time=")) {
+            ngx_str_t text = behind(value[i], "time=");
+            const ngx_int_t time = ngx_parse_time(&text, 0);
+            if (time < 1 || time > 365LL * 24 * 3600 * 1000) return refuse(cf, value[i], "a time from 1ms to 365d");
+            history->max_age = static_cast<ngx_msec_t>(time);
+        } else {
+            return unknown_parameter(cf, value[i]);
+        }
+    }
+    if (!has_messages) return refuse(cf, value[1], "\"messages=N [time=T]\" or \"off\"");
+    if (history->messages != 0) location.history = history;
+    return NGX_CONF_OK;
+}
+
+ngx_conf_enum_t subscribe_starts[] = {
+    {ngx_string("newest"), kFromNewest}, {ngx_string("oldest"), kFromOldest}, {ngx_null_string, 0}};
+
 ngx_conf_enum_t subscribe_formats[] = {
     {ngx_string("text"), kFormatText}, {ngx_string("json"), kFormatJson}, {ngx_null_string, 0}};
 
@@ -279,6 +313,9 @@ ngx_command_t durable_commands[] = {
     {ngx_string("durable_subscribe"), NGX_HTTP_LOC_CONF | NGX_CONF_1MORE, set_subscribe, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("durable_subscribe_format"), kAnywhere | NGX_CONF_TAKE1, ngx_conf_set_enum_slot,
      NGX_HTTP_LOC_CONF_OFFSET, offsetof(LocationSettings, subscribe_format), subscribe_formats},
+    {ngx_string("durable_subscribe_from"), kAnywhere | NGX_CONF_TAKE1, ngx_conf_set_enum_slot,
+     NGX_HTTP_LOC_CONF_OFFSET, offsetof(LocationSettings, subscribe_from), subscribe_starts},
+    {ngx_string("durable_history"), kAnywhere | NGX_CONF_TAKE12, set_history, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("durable_stream_buffer"), kAnywhere | NGX_CONF_TAKE1, set_stream_buffer, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("durable_event_timeout"), kAnywhere | NGX_CONF_TAKE1, set_time, NGX_HTTP_LOC_CONF_OFFSET,
      offsetof(LocationSettings, event_timeout), nullptr},

@@ -22,6 +22,7 @@ constexpr HostCallRow kRows[] = {
     {kRead, "channels/{}", Caller::event_or_object, count_call, 0, ErrorCode::ok},
     {NGX_HTTP_POST, "channels/{}/messages", Caller::event_or_object, publish_call, kMaxText,
      ErrorCode::channel_text_too_large},
+    {kRead, "channels/{}/messages", Caller::event_or_object, history_call, 0, ErrorCode::ok},
     {NGX_HTTP_POST, "channels/{}/close", Caller::event_or_object, close_call, kMaxReason, ErrorCode::reason_too_large},
     {NGX_HTTP_GET, "subscriptions/{}/message", Caller::event, wait_call, 0, ErrorCode::ok},
     {NGX_HTTP_DELETE, "subscriptions/{}", Caller::event, cancel_call, 0, ErrorCode::ok},

@@ -29,6 +29,7 @@ ErrorCode too_large_error(ngx_http_request_t* r);
 void subscribe_call(HostCall& call);
 void count_call(HostCall& call);
 void publish_call(HostCall& call);
+void history_call(HostCall& call);
 void close_call(HostCall& call);
 void wait_call(HostCall& call);
 void cancel_call(HostCall& call);

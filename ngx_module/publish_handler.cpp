@@ -29,15 +29,14 @@ ngx_int_t publish_body(ngx_http_request_t* r) {
     if (worker == nullptr) return NGX_HTTP_INTERNAL_SERVER_ERROR;
     WorkerZone& zone = worker->zone(location.object->zone());
     if (!zone.claim()) return send_error(r, ErrorCode::no_memory);
+    const HistoryRule history = history_rule(location, *worker);
     PublishResult result;
     {
         ZoneAccess access(zone);
-        result = publish(access, key, channel, event, text, HistoryRule(), unix_ms());
+        result = publish(access, key, channel, event, text, history, unix_ms());
     }
     if (result.outcome != ChannelOutcome::ok) return send_error(r, error_of(result.outcome));
-    char body[64];
-    const u_char* end = ngx_snprintf(reinterpret_cast<u_char*>(body), sizeof body, "{\"delivered\":%uD}", result.delivered);
-    return send_json(r, NGX_HTTP_OK, {body, static_cast<std::size_t>(reinterpret_cast<const char*>(end) - body)});
+    return send_json(r, NGX_HTTP_OK, publish_answer(result));
 }
 
 void on_body_read(ngx_http_request_t* r) noexcept {

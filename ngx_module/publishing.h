@@ -4,7 +4,8 @@
 
 #include "core/channel.h"
 #include "core/errors.h"
-#include "ngx_module/nginx.h"
+#include "core/history.h"
+#include "ngx_module/worker.h"
 
 namespace durable {
 
@@ -12,6 +13,27 @@ namespace durable {
 inline std::uint64_t unix_ms() noexcept {
     const ngx_time_t* now = ngx_timeofday();
     return static_cast<std::uint64_t>(now->sec) * 1000 + now->msec;
+}
+
+// How long what is published through this location is kept (H-1).
+inline HistoryRule history_rule(const LocationSettings& location, Worker& worker) {
+    HistoryRule rule;
+    if (location.history == nullptr) return rule;
+    rule.messages = static_cast<std::uint32_t>(location.history->messages);
+    rule.max_age_ms = location.history->max_age;
+    while (rule.new_epoch == 0) worker.random_bytes(&rule.new_epoch, sizeof rule.new_epoch);
+    return rule;
+}
+
+// The answer to a publish.
+inline std::string publish_answer(const PublishResult& result) {
+    std::string json = "{\"delivered\":" + std::to_string(result.delivered);
+    if (result.number != 0) {
+        json += ",\"id\":\"";
+        append_message_id(json, {result.epoch, result.number});
+        json += '"';
+    }
+    return json += '}';
 }
 
 inline ErrorCode error_of(ChannelOutcome outcome) noexcept {

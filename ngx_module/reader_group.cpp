@@ -3,6 +3,7 @@
 
 #include "core/sse_frame.h"
 #include "ngx_module/log.h"
+#include "ngx_module/publishing.h"
 
 namespace durable {
 
@@ -18,10 +19,10 @@ SubscribedStream& stream_of(ngx_queue_t* link, std::size_t offset) noexcept {
     return *reinterpret_cast<SubscribedStream*>(reinterpret_cast<char*>(link) - offset);
 }
 
-std::string message_id(std::uint64_t epoch, std::uint64_t number) {
-    char text[48];
-    const u_char* end = ngx_snprintf(reinterpret_cast<u_char*>(text), sizeof text, "%xL.%uL", epoch, number);
-    return {text, static_cast<std::size_t>(reinterpret_cast<const char*>(end) - text)};
+std::string message_id(const MessageId& id) {
+    std::string text;
+    if (id.number != 0) append_message_id(text, id);
+    return text;
 }
 
 }  // namespace
@@ -179,9 +180,9 @@ void ReaderGroup::read(ZoneLock& lock, Read& read) {
         const MessageRecord& message = *reader->peek;
         const TextChain text{message.text, message.size + message.event_size};
         text.append_to(texts);
-        read.messages.push_back({reader, message.is_kept ? reader->cursor->channel->object->epoch : 0, message.number,
+        read.messages.push_back({reader, message.has_id ? reader->cursor->channel->object->epoch : 0, message.number,
                                  message.event_size, message.size});
-        reader->peek = message.next;
+        reader->peek = following_message(*reader->cursor, message);
     }
     if (read.messages.empty()) take_drained(lock, read);
 }
@@ -207,7 +208,7 @@ void ReaderGroup::render(const Read& read, FrameBatch& batch) const {
     std::string_view texts = groups_.scratch_;
     for (const Read::Message& message : read.messages) {
         const std::size_t from = batch.bytes.size();
-        const std::string id = message.epoch == 0 ? std::string() : message_id(message.epoch, message.number);
+        const std::string id = message.epoch == 0 ? std::string() : message_id({message.epoch, message.number});
         const std::string_view event = texts.substr(0, message.event_size);
         const std::string_view text = texts.substr(message.event_size, message.size);
         texts.remove_prefix(message.event_size + message.size);
@@ -355,13 +356,14 @@ ReaderGroups::~ReaderGroups() {
 }
 
 ErrorCode ReaderGroups::join(SubscribedStream& stream, std::string_view object_key,
-                             const std::vector<std::string>& channels, ngx_uint_t format) {
+                             const std::vector<std::string>& channels, ngx_uint_t format,
+                             const StreamOrigin& origin, std::string& first) {
     std::string key = std::to_string(object_key.size());
     key.append(1, format == kFormatJson ? 'j' : 't').append(1, stream.framing() == Framing::chunked ? 'c' : 'r');
     key.append(object_key);
     for (const std::string& channel : channels) key.append(1, ' ').append(channel);
 
-    const auto shared = shared_.find(key);
+    const auto shared = origin.is_newest() ? shared_.find(key) : shared_.end();
     if (shared != shared_.end()) {
         bool is_open = false;
         const ErrorCode error = join_shared(*shared->second, is_open);
@@ -373,7 +375,16 @@ ErrorCode ReaderGroups::join(SubscribedStream& stream, std::string_view object_k
     }
     auto group = std::make_unique<ReaderGroup>(*this, std::move(key), stream.framing(), format);
     for (const std::string& channel : channels) group->add_reader(channel);
-    if (const ErrorCode error = open(*group, object_key); error != ErrorCode::ok) return error;
+    Resumption resumption;
+    ErrorCode error;
+    {
+        ZoneAccess access(zone_);
+        do {
+            error = open(access, *group, object_key, channels, origin, resumption);
+        } while (error == ErrorCode::no_memory && shed_messages(access));
+    }
+    if (error != ErrorCode::ok) return error;
+    if (resumption.is_gap) append_gap_frame(first, *origin.asked, message_id(resumption.next));
     group->listen();
     group->add(stream);
     try_share(group.release());
@@ -392,20 +403,32 @@ ErrorCode ReaderGroups::join_shared(ReaderGroup& group, bool& is_open) noexcept 
     return ErrorCode::ok;
 }
 
-ErrorCode ReaderGroups::open(ReaderGroup& group, std::string_view object_key) noexcept {
-    ZoneAccess access(zone_);
-    for (auto& reader : group.readers_) {
-        reader->cursor = create_cursor(access);
-        if (reader->cursor == nullptr) return ErrorCode::no_memory;
-        switch (open_cursor(access, *reader->cursor, object_key, reader->channel)) {
-        case ChannelOutcome::ok: break;
-        case ChannelOutcome::no_memory: return ErrorCode::no_memory;
-        case ChannelOutcome::channel_limit: return ErrorCode::channel_limit;
-        case ChannelOutcome::subscription_limit: return ErrorCode::subscription_limit;
-        }
-        if (!await_messages(access, *reader->cursor)) return ErrorCode::no_memory;
+// Where the client goes on and taking the positions is one step (H-3). On failure nothing is held.
+ErrorCode ReaderGroups::open(ZoneLock& lock, ReaderGroup& group, std::string_view object_key,
+                             const std::vector<std::string>& channels, const StreamOrigin& origin,
+                             Resumption& resumption) {
+    if (origin.asked) {
+        resumption = resume_after(lock, object_key, channels, *origin.asked, unix_ms());
+    } else if (origin.from_oldest) {
+        resumption.start.kind = StartAt::oldest;
     }
-    return ErrorCode::ok;
+    ChannelOutcome outcome = ChannelOutcome::ok;
+    for (auto& reader : group.readers_) {
+        reader->cursor = create_cursor(lock);
+        if (reader->cursor == nullptr) {
+            outcome = ChannelOutcome::no_memory;
+        } else {
+            outcome = open_cursor(lock, *reader->cursor, object_key, reader->channel, resumption.start);
+        }
+        if (outcome == ChannelOutcome::ok && !await_messages(lock, *reader->cursor)) outcome = ChannelOutcome::no_memory;
+        if (outcome != ChannelOutcome::ok) break;
+    }
+    if (outcome == ChannelOutcome::ok) return ErrorCode::ok;
+    for (auto& reader : group.readers_) {
+        if (reader->cursor != nullptr) destroy_cursor(lock, reader->cursor);
+        reader->cursor = nullptr;
+    }
+    return error_of(outcome);
 }
 
 void ReaderGroups::try_share(ReaderGroup* group) noexcept {

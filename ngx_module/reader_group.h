@@ -6,6 +6,7 @@
 
 #include "core/channel.h"
 #include "core/errors.h"
+#include "core/history.h"
 #include "ngx_module/subscribed_stream.h"
 #include "ngx_module/worker.h"
 
@@ -92,6 +93,14 @@ private:
     bool is_processing_ = false;
 };
 
+// Where a stream begins (H-3 to H-5).
+struct StreamOrigin {
+    std::optional<std::string> asked;  // the last id that the client has
+    bool from_oldest = false;
+
+    bool is_newest() const noexcept { return !asked && !from_oldest; }
+};
+
 // All groups of one worker in one zone.
 class ReaderGroups {
 public:
@@ -99,8 +108,10 @@ public:
     ~ReaderGroups();
 
     // Subscribes the stream to the channels, which are sorted and checked. On failure nothing changed.
+    // `first` is appended what comes before all messages.
     [[nodiscard]] ErrorCode join(SubscribedStream& stream, std::string_view object_key,
-                                 const std::vector<std::string>& channels, ngx_uint_t format);
+                                 const std::vector<std::string>& channels, ngx_uint_t format,
+                                 const StreamOrigin& origin, std::string& first);
 
     // Ends all streams, each behind its last whole message.
     void end_all() noexcept;
@@ -109,7 +120,8 @@ private:
     friend class ReaderGroup;
 
     ErrorCode join_shared(ReaderGroup& group, bool& is_open) noexcept;
-    ErrorCode open(ReaderGroup& group, std::string_view object_key) noexcept;
+    ErrorCode open(ZoneLock& lock, ReaderGroup& group, std::string_view object_key,
+                   const std::vector<std::string>& channels, const StreamOrigin& origin, Resumption& resumption);
     // Puts a group back among those of its key. It may be gone after it.
     void try_share(ReaderGroup* group) noexcept;
     void close_later(SubscribedStream& stream) { to_close_.push_back(&stream); }

@@ -35,6 +35,33 @@ ErrorCode read_channels(ngx_http_request_t* r, ngx_array_t& values, std::vector<
     return ErrorCode::ok;
 }
 
+// The `Last-Event-ID` header wins over the argument; an empty one says nothing.
+ErrorCode read_origin(ngx_http_request_t* r, const LocationSettings& location, StreamOrigin& origin) {
+    origin.from_oldest = location.subscribe_from == kFromOldest;
+    constexpr std::string_view kName = "last-event-id";
+    for (const ngx_list_part_t* part = &r->headers_in.headers.part; part != nullptr; part = part->next) {
+        const auto* headers = static_cast<ngx_table_elt_t*>(part->elts);
+        for (ngx_uint_t i = 0; i < part->nelts; ++i) {
+            if (headers[i].key.len != kName.size() || headers[i].value.len == 0 ||
+                ngx_strncasecmp(headers[i].key.data, to_ngx(kName).data, kName.size()) != 0) {
+                continue;
+            }
+            origin.asked = view(headers[i].value);
+            return ErrorCode::ok;
+        }
+    }
+    std::string asked;
+    bool is_present;
+    const ErrorCode error = read_argument(r, "last_event_id", asked, is_present);
+    if (error != ErrorCode::ok || asked.empty()) return error;
+    if (asked == "oldest") {
+        origin.from_oldest = true;
+    } else {
+        origin.asked = std::move(asked);
+    }
+    return error;
+}
+
 // The head of an event stream. gzip would hold events back.
 ngx_int_t send_stream_head(ngx_http_request_t* r) noexcept {
     r->headers_out.status = NGX_HTTP_OK;
@@ -57,6 +84,8 @@ ngx_int_t subscribe(ngx_http_request_t* r) {
     if (const ErrorCode error = read_channels(r, *location.subscribe, channels, wrong); error != ErrorCode::ok) {
         return send_error(r, error, wrong);
     }
+    StreamOrigin origin;
+    if (const ErrorCode error = read_origin(r, location, origin); error != ErrorCode::ok) return send_error(r, error);
     const ngx_int_t discarded = ngx_http_discard_request_body(r);
     if (discarded != NGX_OK) return discarded;
     if (r->method == NGX_HTTP_HEAD) {
@@ -73,7 +102,8 @@ ngx_int_t subscribe(ngx_http_request_t* r) {
     auto* stream = create_in_pool<SubscribedStream>(r->pool, r, location);
     if (context == nullptr || stream == nullptr) return NGX_ERROR;
     context->subscribed = stream;
-    const ErrorCode error = zone.groups().join(*stream, key, channels, location.subscribe_format);
+    std::string first;
+    const ErrorCode error = zone.groups().join(*stream, key, channels, location.subscribe_format, origin, first);
     if (error == ErrorCode::subscription_limit) {
         return send_error(r, error, std::to_string(zone.zone().limits.subscriptions));
     }
@@ -85,9 +115,10 @@ ngx_int_t subscribe(ngx_http_request_t* r) {
         stream->detach();
         return rc;
     }
-    std::string first;
-    if (location.retry != NGX_CONF_UNSET_MSEC) append_retry(first, location.retry);
-    append_comment(first, "");
+    std::string head;
+    if (location.retry != NGX_CONF_UNSET_MSEC) append_retry(head, location.retry);
+    append_comment(head, "");
+    first.insert(0, head);
     ++r->main->count;
     stream->start(first);
     return NGX_DONE;

@@ -8,6 +8,7 @@
 
 #include "core/hash_index.h"
 #include "ngx_module/log.h"
+#include "ngx_module/publishing.h"
 #include "ngx_module/reader_group.h"
 
 namespace durable {
@@ -154,6 +155,10 @@ void WorkerZone::on_tick() noexcept {
     if (!is_claimed()) return;
     forget_the_dead();
     commands_.on_tick();
+    {
+        ZoneAccess access(*this);
+        expire_some_messages(access, unix_ms());
+    }
     on_wakeup();  // a wake-up may have been lost with its sender
 }
 

@@ -41,6 +41,13 @@ void reset_connection(ngx_connection_t* c) noexcept {
     if (c->sockaddr->sa_family != AF_UNIX) static_cast<void>(connect(c->fd, &nobody, sizeof nobody));
 }
 
+// HTTP/2 over TLS leaves a head in the buffer of TLS until a body follows: an empty flush makes no
+// frame that could take it along.
+void flush_head_of_tls(ngx_http_request_t* r) noexcept {
+    if (r->stream == nullptr || r->connection->ssl == nullptr) return;
+    static_cast<void>(ngx_http_v2_send_output_queue(r->stream->connection));
+}
+
 }  // namespace
 
 ErrorCode EventStream::check_start(const RequestContext& context) noexcept {
@@ -144,6 +151,7 @@ ErrorCode EventStream::send_head() noexcept {
         flush_buffer_.flush = 1;
         ngx_chain_t link{&flush_buffer_, nullptr};
         pass_on(&link);
+        flush_head_of_tls(r);
     }
     return ErrorCode::ok;
 }

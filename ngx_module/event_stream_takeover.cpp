@@ -88,6 +88,7 @@ void EventStream::take_over() noexcept {
     r->read_event_handler = on_client_readable;
     r->write_event_handler = on_client_writable;
     r->limit_rate = sent_head_.limit_rate;
+    r->connection->log->action = const_cast<char*>("sending an event stream");
     if (!r->reading_body && ngx_handle_read_event(r->connection->read, 0) != NGX_OK) on_client_left();
     if (!is_gone_ && !r->reading_body && has_client_left(r)) on_client_left();
     pump();

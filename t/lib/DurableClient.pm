@@ -7,7 +7,7 @@ use Exporter 'import';
 use IO::Select;
 use IO::Socket::INET;
 use IO::Socket::UNIX;
-use Socket qw(IPPROTO_TCP SOL_SOCKET SO_LINGER SO_RCVBUF SOCK_STREAM TCP_NODELAY);
+use Socket qw(IPPROTO_TCP SOL_SOCKET SO_LINGER SO_RCVBUF SOCK_STREAM TCP_NODELAY inet_aton);
 use Time::HiRes qw(time);
 
 our @EXPORT_OK = qw(http_request curl);
@@ -19,9 +19,10 @@ sub connect {
     if (defined $how{unix}) {
         $socket = IO::Socket::UNIX->new(Peer => $how{unix}, Type => SOCK_STREAM) or die "$how{unix}: $!";
     } else {
-        my @size = $how{rcvbuf} ? (Sockopts => [[SOL_SOCKET, SO_RCVBUF, $how{rcvbuf}]]) : ();
-        $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $how{port}, Proto => 'tcp', @size)
-            or die "port $how{port}: $!";
+        # IO::Socket::INET knows no option for the size, and after the connect it would come too late.
+        $socket = IO::Socket::INET->new(Proto => 'tcp') or die "socket: $!";
+        setsockopt $socket, SOL_SOCKET, SO_RCVBUF, pack('i', $how{rcvbuf}) if $how{rcvbuf};
+        $socket->connect($how{port}, inet_aton('127.0.0.1')) or die "port $how{port}: $!";
         setsockopt $socket, IPPROTO_TCP, TCP_NODELAY, 1;
     }
     if ($how{tls}) {

@@ -68,6 +68,16 @@ sub results {
     return join ', ', @new;
 }
 
+# Nothing that matches is noted by a story for so long, besides what has been taken already.
+sub is_quiet {
+    my ($self, $story, $pattern, $seconds) = @_;
+    my $seen = $self->{seen}{$story} // 0;
+    return !NginxProcess::wait_until($seconds, sub {
+        my @all = grep { s/^\Q$story\E: // } $self->notes;
+        return grep { $_ =~ $pattern } @all[$seen .. $#all];
+    });
+}
+
 # Forgets the notes that a story has made so far.
 sub forget { my ($self, $story) = @_; $self->{seen}{$story} = grep { /^\Q$story\E: / } $self->notes }
 

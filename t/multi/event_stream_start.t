@@ -115,7 +115,8 @@ for my $workers (1, 2, 4) {
         workers => $workers,
         location => 'proxy_set_header X-Run $http_x_run; proxy_buffering off; durable_exclusive_handler /app/section;',
         http => 'add_header X-Added yes always;',
-        server => 'listen 127.0.0.1:{{port_h2}} http2;',
+        server => 'listen 127.0.0.1:{{port_h2}} http2; listen 127.0.0.1:{{port_tls}} ssl http2;'
+            . ' ssl_certificate {{cert}}; ssl_certificate_key {{key}};',
     );
     my $port = $server->port;
     for my $where (qw(same other)) {
@@ -128,6 +129,18 @@ for my $workers (1, 2, 4) {
         $app->allow("at_once-$workers$where");
         is($stream->wait_end(5), 'end', 'S-1: until it is ended');
         is($app->results('at_once', 1), '204', 'S-1: by its handle');
+
+        for my $how (['h2'], ['tls', tls => 1]) {
+            my ($name, %tls) = @$how;
+            my $h2 = Http2Client->connect(port => $server->port($name), %tls);
+            my $id = $h2->request(path => "/app/at_once/$where", headers => ['X-Run', "$name$workers$where"]);
+            ok($h2->wait_head($id, 5), "S-1: the head at once, HTTP/2 $what");
+            is($h2->status($id), 200, 'S-1: its status');
+            ok(!$h2->wait_end($id, 0.05), 'S-1: the stream is open');
+            $app->allow("at_once-$name$workers$where");
+            ok($h2->wait_end($id, 5) && $h2->is_ended($id), 'S-1: until it is ended');
+            is($app->results('at_once', 1), '204', 'S-1');
+        }
 
         my $client = DurableClient->connect(port => $port);
         my $response = $client->request('HEAD', "/app/head/$where");

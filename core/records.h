@@ -241,6 +241,19 @@ struct WorkerSlotRecord {
     char address[14] = {};         // the wake-up socket's abstract name, as in sun_path
 };
 
+// ---- the events API --------------------------------------------------------------------------
+
+// What an account may do so often (E-24).
+enum class CallBudget : std::uint8_t { list, change, fetch };
+
+// An account's accepted calls of one kind; its RateWindowRecord follows the record. Its list is its index.
+struct CallBudgetRecord {
+    CallBudgetRecord* hash_next = nullptr;
+    std::uint32_t hash = 0;
+    CallBudget kind = CallBudget::list;
+    char account[32] = {};  // a digest of the account, so that the whole fits into 1024 bytes
+};
+
 inline constexpr std::uint32_t kLayoutVersion = 1;
 inline constexpr std::uint16_t kMaxWorkers = 256;
 
@@ -253,10 +266,12 @@ struct ZoneRoot {
     HashIndex<SubscriptionRecord> subscriptions;
     HashIndex<EventRecord> events;
     IntrusiveList<ChannelRecord, &ChannelRecord::keeping_link> keeping;
+    HashIndex<CallBudgetRecord> budgets;
     IntrusiveList<ChannelRecord, &ChannelRecord::untrimmed_link> untrimmed;
     WorkerSlotRecord* slots[kMaxWorkers] = {};  // made at the first claim, then reused
     std::uint64_t last_handle = 0;
     std::uint32_t slot_count = 0;
+    std::uint32_t next_budget_bucket = 0;  // to be looked at for idle ones
 };
 
 }  // namespace durable

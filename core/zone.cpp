@@ -55,7 +55,8 @@ ZoneRoot* make_zone_root(const SharedLock& lock, std::uint64_t bytes) noexcept {
     std::uint32_t buckets = 256;
     while (buckets < bytes / 2048 && buckets < (1u << 22)) buckets *= 2;
     if (!root->objects.init(lock, buckets) || !root->channels.init(lock, buckets) ||
-        !root->subscriptions.init(lock, buckets) || !root->events.init(lock, buckets / 4)) {
+        !root->subscriptions.init(lock, buckets) || !root->events.init(lock, buckets / 4) ||
+        !root->budgets.init(lock, buckets / 16)) {
         return nullptr;
     }
     root->layout_version = kLayoutVersion;

@@ -196,6 +196,7 @@ void repair_zone(ZoneLock& lock) noexcept {
     root.subscriptions.clear();
     root.events.clear();
     root.objects.recount();
+    root.budgets.recount();
     root.untrimmed.clear();
     root.keeping.clear();
     for_each_slot(root, reset_slot);

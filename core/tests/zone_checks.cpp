@@ -314,6 +314,7 @@ private:
         expect(indexed(root_.channels, "indexed channel") == listed, "index of channels");
         expect(indexed(root_.subscriptions, "indexed subscription") == subscriptions_, "index of subscriptions");
         expect(indexed(root_.events, "indexed event") == events_, "index of events");
+        indexed(root_.budgets, "call budget");
         for (const ChannelRecord* channel : records(root_.untrimmed, "untrimmed channel")) {
             expect(channels_.count(channel) == 1, "an untrimmed channel of no object");
         }

@@ -102,7 +102,7 @@ void Delivery::set_stage(std::int64_t row, DeliveryStage stage, std::optional<st
     Query(database_, kSetStage).with(row, static_cast<std::int64_t>(stage), next_at).run();
 }
 
-std::int64_t Delivery::enqueue(const EventRecord& event, std::int64_t now_ms) {
+std::int64_t Delivery::enqueue(const LoggedEvent& event, std::int64_t now_ms) {
     std::int64_t matched = 0;
     for (const MatchedRow& row : log_.matching_rows(event, std::nullopt, now_ms)) {
         if (!row.suspended_reason) ++matched;
@@ -115,7 +115,7 @@ std::int64_t Delivery::enqueue(const EventRecord& event, std::int64_t now_ms) {
     return matched;
 }
 
-void Delivery::enqueue_single(const MatchedRow& row, const EventRecord& event, std::int64_t now_ms) {
+void Delivery::enqueue_single(const MatchedRow& row, const LoggedEvent& event, std::int64_t now_ms) {
     if (row.suspended_reason) {
         if (*row.suspended_reason == kPermissionRevoked) return;
         owe(row.id, event.seq, now_ms);
@@ -154,7 +154,7 @@ void Delivery::advance(std::int64_t row, std::int64_t now_ms) {
 
 void Delivery::acknowledge(std::int64_t row, const std::string& event_id, std::int64_t now_ms) {
     const std::optional<Owed> owed = first_owed(database_, row);
-    const std::optional<EventRecord> event = owed ? log_.find(owed->seq) : std::nullopt;
+    const std::optional<LoggedEvent> event = owed ? log_.find(owed->seq) : std::nullopt;
     if (!event || event->uuid != event_id) return;
     Query(database_, kDropOwed).with(owed->id, row).run();
     Query(database_, kClearFailures).with(row).run();
@@ -176,7 +176,7 @@ std::vector<StreamClaim> Delivery::claim_for_stream(const Caller& scope, const s
     std::vector<StreamClaim> taken;
     for (std::size_t i = 0; i < rows.size(); ++i) {
         const std::optional<Owed> owed = first_owed(database_, rows[i]);
-        std::optional<EventRecord> event = owed ? log_.find(owed->seq) : std::nullopt;
+        std::optional<LoggedEvent> event = owed ? log_.find(owed->seq) : std::nullopt;
         if (!event) {
             if (owed) Query(database_, kDropOwed).with(owed->id, rows[i]).run();
             advance(rows[i], now_ms);
@@ -217,7 +217,7 @@ bool Delivery::resolve_streams(std::int64_t now_ms) {
     return !rows.empty();
 }
 
-std::optional<HandlerCall> Delivery::make_call(std::int64_t row, std::int64_t delivery, const EventRecord& event) {
+std::optional<HandlerCall> Delivery::make_call(std::int64_t row, std::int64_t delivery, const LoggedEvent& event) {
     Query query(database_, kCallData);
     query.with(row);
     if (!query.next()) return std::nullopt;
@@ -244,7 +244,7 @@ std::vector<HandlerCall> Delivery::claim_singles(const std::string& handler, std
     std::vector<HandlerCall> calls;
     for (const std::int64_t row : rows) {
         const std::optional<Owed> owed = first_owed(database_, row);
-        const std::optional<EventRecord> event = owed ? log_.find(owed->seq) : std::nullopt;
+        const std::optional<LoggedEvent> event = owed ? log_.find(owed->seq) : std::nullopt;
         std::optional<HandlerCall> call = event ? make_call(row, owed->id, *event) : std::nullopt;
         if (!call) {
             if (owed) Query(database_, kDropOwed).with(owed->id, row).run();
@@ -273,7 +273,7 @@ std::vector<HandlerCall> Delivery::claim_broadcasts(const std::string& handler, 
     for (const Claimed& one : claimed) {
         // Gone before it is sent: a broadcast is never sent twice.
         Query(database_, kDropBroadcast).with(one.id).run();
-        const std::optional<EventRecord> event = log_.find(one.seq);
+        const std::optional<LoggedEvent> event = log_.find(one.seq);
         std::optional<HandlerCall> call = event ? make_call(one.row, 0, *event) : std::nullopt;
         if (call) calls.push_back(std::move(*call));
     }

@@ -37,7 +37,7 @@ enum class DeliveryStage : std::int64_t {
 struct StreamClaim {
     std::string sub_id;
     std::optional<std::string> app;
-    EventRecord event;
+    LoggedEvent event;
 };
 
 // One call of a handler. `delivery` is 0 for a broadcast.
@@ -64,7 +64,7 @@ public:
     Delivery(Database& database, EventLog& log) noexcept : database_(database), log_(log) {}
 
     // After an append: owes the event to the rows that keep it. Returns how many rows will be delivered to.
-    std::int64_t enqueue(const EventRecord& event, std::int64_t now_ms);
+    std::int64_t enqueue(const LoggedEvent& event, std::int64_t now_ms);
 
     // E-31. Anything but the row's first delivery changes nothing.
     void acknowledge(std::int64_t row, const std::string& event_id, std::int64_t now_ms);
@@ -104,7 +104,7 @@ public:
 private:
     [[nodiscard]] bool has_live_stream(const std::string& account, const std::optional<std::string>& app,
                                        std::int64_t now_ms);
-    void enqueue_single(const MatchedRow& row, const EventRecord& event, std::int64_t now_ms);
+    void enqueue_single(const MatchedRow& row, const LoggedEvent& event, std::int64_t now_ms);
     void owe(std::int64_t row, std::int64_t seq, std::int64_t now_ms);
     void set_stage(std::int64_t row, DeliveryStage stage, std::optional<std::int64_t> next_at);
     void fail(const HandlerCall& call, const CallResult& result, std::int64_t now_ms);
@@ -112,7 +112,7 @@ private:
     void leave_gap(const HandlerCall& call, std::int64_t now_ms);
     void drop_called(const HandlerCall& call, std::int64_t now_ms);
     void count_failure(std::int64_t row, std::int64_t now_ms);
-    std::optional<HandlerCall> make_call(std::int64_t row, std::int64_t delivery, const EventRecord& event);
+    std::optional<HandlerCall> make_call(std::int64_t row, std::int64_t delivery, const LoggedEvent& event);
 
     Database& database_;
     EventLog& log_;

@@ -107,7 +107,7 @@ void append_subscription(std::string& out, const SubscriptionRow& row) {
     out += '}';
 }
 
-void append_event(std::string& out, const EventRecord& event, std::string_view holder) {
+void append_event(std::string& out, const LoggedEvent& event, std::string_view holder) {
     out += '{';
     append_text(out, "id", event.uuid);
     append_text(out, "subject", event.is_gap() ? event.subject.name : event_subject_text(event.subject));
@@ -126,7 +126,7 @@ void append_event(std::string& out, const EventRecord& event, std::string_view h
     out += '}';
 }
 
-void append_delivery_frame(std::string& out, std::string_view sub_id, const EventRecord& event,
+void append_delivery_frame(std::string& out, std::string_view sub_id, const LoggedEvent& event,
                            std::string_view holder, bool needs_ack) {
     out += "event: delivery\nid: " + std::to_string(event.seq) + "\ndata: {";
     append_text(out, "subId", sub_id);
@@ -146,7 +146,7 @@ void append_stream_gap_frame(std::string& out, std::int64_t seq, std::string_vie
     out += "}\n\n";
 }
 
-std::string handler_body(std::string_view handler, const EventRecord& event, std::string_view holder,
+std::string handler_body(std::string_view handler, const LoggedEvent& event, std::string_view holder,
                          const std::optional<std::string>& context) {
     std::string out = "{";
     append_text(out, "handler", handler);

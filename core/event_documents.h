@@ -41,7 +41,7 @@ struct PageRequest {
 [[nodiscard]] Refusal parse_ack(std::string_view body, std::string& sub_id, std::string& event_id);
 
 // POST events below durable_api. `seq`, `uuid` and `ts` are left for the log to set.
-[[nodiscard]] Refusal parse_publish(std::string_view body, EventRecord& event);
+[[nodiscard]] Refusal parse_publish(std::string_view body, LoggedEvent& event);
 
 // POST events/suspend and events/resume (E-37).
 struct SuspensionRequest {
@@ -56,17 +56,17 @@ struct SuspensionRequest {
 void append_subscription(std::string& out, const SubscriptionRow& row);
 
 // The event as the holder of a subscription gets it (E-28). Empty holder: `self` is false.
-void append_event(std::string& out, const EventRecord& event, std::string_view holder);
+void append_event(std::string& out, const LoggedEvent& event, std::string_view holder);
 
 // `{"subId","event"[,"ackRequired":true,"ackId"]}` as one server-sent event of type `delivery` (E-30).
-void append_delivery_frame(std::string& out, std::string_view sub_id, const EventRecord& event,
+void append_delivery_frame(std::string& out, std::string_view sub_id, const LoggedEvent& event,
                            std::string_view holder, bool needs_ack);
 
 // `event: gap`; `seq` is where the stream goes on.
 void append_stream_gap_frame(std::string& out, std::int64_t seq, std::string_view reason);
 
 // `{"handler","event","context"}` for a handler (E-34).
-[[nodiscard]] std::string handler_body(std::string_view handler, const EventRecord& event, std::string_view holder,
+[[nodiscard]] std::string handler_body(std::string_view handler, const LoggedEvent& event, std::string_view holder,
                                        const std::optional<std::string>& context);
 
 // The SHA-256 of the handler's configured URL (E-9).

@@ -48,8 +48,8 @@ constexpr char kTrim[] =
 #undef DURABLE_MATCH_TOKEN
 #undef DURABLE_EVENT_COLUMNS
 
-EventRecord read_event(const Query& query) {
-    EventRecord event;
+LoggedEvent read_event(const Query& query) {
+    LoggedEvent event;
     event.seq = query.integer(0);
     event.uuid = query.text(1);
     const std::string name = query.text(2);
@@ -97,7 +97,7 @@ std::optional<std::string> unless_empty(const std::string& text) {
 
 }  // namespace
 
-void EventLog::append(EventRecord& event, std::int64_t now_ms) {
+void EventLog::append(LoggedEvent& event, std::int64_t now_ms) {
     event.uuid = uuid_v4();
     event.ts = now_ms;
     const std::optional<std::string> from =
@@ -121,7 +121,7 @@ std::vector<std::size_t> EventLog::prefix_lengths() {
     return lengths;
 }
 
-void EventLog::add_matches(const std::string& token, const EventRecord& event,
+void EventLog::add_matches(const std::string& token, const LoggedEvent& event,
                            const std::optional<std::string>& account, std::int64_t now_ms,
                            std::vector<MatchedRow>& rows) {
     Query query(database_, account ? kMatchAccount : kMatchAll);
@@ -132,14 +132,14 @@ void EventLog::add_matches(const std::string& token, const EventRecord& event,
     }
 }
 
-std::vector<MatchedRow> EventLog::rows_of_gap(const EventRecord& event) {
+std::vector<MatchedRow> EventLog::rows_of_gap(const LoggedEvent& event) {
     Query query(database_, kGapRow);
     query.with(event.only_sub);
     if (!query.next()) return {};
     return {read_matched_row(query)};
 }
 
-std::vector<MatchedRow> EventLog::matching_rows(const EventRecord& event, const std::optional<std::string>& account,
+std::vector<MatchedRow> EventLog::matching_rows(const LoggedEvent& event, const std::optional<std::string>& account,
                                                 std::int64_t now_ms) {
     std::vector<MatchedRow> rows;
     if (event.account && account && *event.account != *account) return rows;
@@ -162,21 +162,21 @@ std::int64_t EventLog::floor() {
     return query.next() ? query.integer(0) : 0;
 }
 
-std::vector<EventRecord> EventLog::read(std::int64_t after, std::int64_t limit) {
-    std::vector<EventRecord> events;
+std::vector<LoggedEvent> EventLog::read(std::int64_t after, std::int64_t limit) {
+    std::vector<LoggedEvent> events;
     Query query(database_, kRead);
     query.with(after, limit);
     while (query.next()) events.push_back(read_event(query));
     return events;
 }
 
-std::optional<EventRecord> EventLog::find(std::int64_t seq) {
+std::optional<LoggedEvent> EventLog::find(std::int64_t seq) {
     Query query(database_, kFind);
     query.with(seq);
     return query.next() ? std::optional(read_event(query)) : std::nullopt;
 }
 
-bool EventLog::is_wanted(const EventRecord& event, const Subject& subject, const std::string& account) const {
+bool EventLog::is_wanted(const LoggedEvent& event, const Subject& subject, const std::string& account) const {
     return !event.is_gap() && (!event.account || *event.account == account) && matches(subject, event.subject);
 }
 
@@ -207,7 +207,7 @@ EventLog::Page EventLog::fetch(const Subject& subject, const std::string& accoun
                                std::int64_t limit) {
     Page page;
     const std::int64_t start = std::max(after, floor());
-    const auto take = [&](EventRecord&& event) {
+    const auto take = [&](LoggedEvent&& event) {
         if (!is_wanted(event, subject, account)) return true;
         page.has_more = static_cast<std::int64_t>(page.events.size()) == limit;
         if (!page.has_more) page.events.push_back(std::move(event));
@@ -233,7 +233,7 @@ EventLog::Page EventLog::fetch(const Subject& subject, const std::string& accoun
         return page;
     }
     for (const std::int64_t seq : positions(subject, walked)) {
-        std::optional<EventRecord> event = find(seq);
+        std::optional<LoggedEvent> event = find(seq);
         if (event && !take(std::move(*event))) return page;
     }
     return page;

@@ -36,14 +36,14 @@ public:
     explicit EventLog(Database& database) noexcept : database_(database) {}
 
     // Sets seq, uuid and ts.
-    void append(EventRecord& event, std::int64_t now_ms);
+    void append(LoggedEvent& event, std::int64_t now_ms);
 
     // Leaves a gap event for one row; returns its position (E-34).
     std::int64_t append_gap(std::int64_t row, const char* reason, std::int64_t now_ms);
 
     // Every unexpired row that wants the event and is older than it, of all accounts the event reaches or of `account`
     // only; suspended ones too. A gap is wanted by its row alone.
-    [[nodiscard]] std::vector<MatchedRow> matching_rows(const EventRecord& event,
+    [[nodiscard]] std::vector<MatchedRow> matching_rows(const LoggedEvent& event,
                                                         const std::optional<std::string>& account,
                                                         std::int64_t now_ms);
 
@@ -53,11 +53,11 @@ public:
     [[nodiscard]] std::int64_t floor();
 
     // The next events after a position, gaps of single rows among them, at most `limit`.
-    [[nodiscard]] std::vector<EventRecord> read(std::int64_t after, std::int64_t limit);
-    [[nodiscard]] std::optional<EventRecord> find(std::int64_t seq);
+    [[nodiscard]] std::vector<LoggedEvent> read(std::int64_t after, std::int64_t limit);
+    [[nodiscard]] std::optional<LoggedEvent> find(std::int64_t seq);
 
     struct Page {
-        std::vector<EventRecord> events;
+        std::vector<LoggedEvent> events;
         bool has_more = false;
     };
     // What `account` may see of a subject (E-29).
@@ -74,10 +74,10 @@ public:
     void drop_spared();
 
 private:
-    void add_matches(const std::string& token, const EventRecord& event, const std::optional<std::string>& account,
+    void add_matches(const std::string& token, const LoggedEvent& event, const std::optional<std::string>& account,
                      std::int64_t now_ms, std::vector<MatchedRow>& rows);
-    [[nodiscard]] std::vector<MatchedRow> rows_of_gap(const EventRecord& event);
-    bool is_wanted(const EventRecord& event, const Subject& subject, const std::string& account) const;
+    [[nodiscard]] std::vector<MatchedRow> rows_of_gap(const LoggedEvent& event);
+    bool is_wanted(const LoggedEvent& event, const Subject& subject, const std::string& account) const;
     [[nodiscard]] std::vector<std::int64_t> positions(const Subject& subject, std::int64_t after);
     [[nodiscard]] std::vector<std::size_t> prefix_lengths();
 

@@ -137,7 +137,7 @@ Refusal read_context(const EsValue& body, std::optional<std::string>& context) {
     return {ErrorCode::events_context_too_large, std::to_string(context->size())};
 }
 
-Refusal read_publish_place(const EsValue& body, EventRecord& event) {
+Refusal read_publish_place(const EsValue& body, LoggedEvent& event) {
     std::optional<std::string> from;
     if (Refusal refusal = read_text(body, "from", from); refusal.is_refused()) return refusal;
     if (!from || event.subject.is_topic || event.subject.op != "move") return {};
@@ -218,7 +218,7 @@ Refusal parse_ack(std::string_view body, std::string& sub_id, std::string& event
     return {};
 }
 
-Refusal parse_publish(std::string_view body, EventRecord& event) {
+Refusal parse_publish(std::string_view body, LoggedEvent& event) {
     if (body.size() > kMaxPublishBytes) return {ErrorCode::event_too_large, {}};
     std::optional<EsValue> value;
     if (Refusal refusal = parse_body(body, value); refusal.is_refused()) return refusal;

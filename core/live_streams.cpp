@@ -158,9 +158,9 @@ bool LiveStreams::read_step(std::int64_t now_ms, std::int64_t head, std::int64_t
         if (stream.is_ready) lowest = std::min(lowest, stream.position);
     }
     if (lowest >= head) return false;
-    const std::vector<EventRecord> events = log_.read(std::max(lowest, floor), kStep);
+    const std::vector<LoggedEvent> events = log_.read(std::max(lowest, floor), kStep);
     if (database_.has_failed()) return false;
-    for (const EventRecord& event : events) {
+    for (const LoggedEvent& event : events) {
         Rows rows;
         for (auto& [id, stream] : streams_) {
             if (!stream.is_ready || stream.position >= event.seq) continue;
@@ -178,7 +178,7 @@ bool LiveStreams::read_step(std::int64_t now_ms, std::int64_t head, std::int64_t
     return false;
 }
 
-void LiveStreams::add_event(Stream& stream, const EventRecord& event, Rows& rows, std::int64_t now_ms) {
+void LiveStreams::add_event(Stream& stream, const LoggedEvent& event, Rows& rows, std::int64_t now_ms) {
     const std::string& account = stream.caller.account;
     if (event.account && *event.account != account) return;
     if (stream.session) {

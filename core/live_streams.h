@@ -56,7 +56,7 @@ private:
     bool read_log(std::int64_t now_ms);
     bool read_step(std::int64_t now_ms, std::int64_t head, std::int64_t floor);
     void skip_trimmed(std::int64_t head, std::int64_t floor);
-    void add_event(Stream& stream, const EventRecord& event, Rows& rows, std::int64_t now_ms);
+    void add_event(Stream& stream, const LoggedEvent& event, Rows& rows, std::int64_t now_ms);
     void send_frames();
 
     Database& database_;

@@ -181,7 +181,7 @@ Completion StoreWorker::fetch(const FetchJob& job) {
     if (Refusal refusal = parse_page_request(job.query, "after", request); refusal.is_refused()) return refuse(refusal);
     const EventLog::Page page = log_.fetch(parsed.subject, job.caller.account, request.after, request.limit);
     std::string body = "{\"items\":[";
-    for (const EventRecord& event : page.events) {
+    for (const LoggedEvent& event : page.events) {
         if (body.back() == '}') body += ',';
         append_event(body, event, job.caller.account);
     }
@@ -200,7 +200,7 @@ Completion StoreWorker::acknowledge(const AckJob& job) {
     return answer("{}");
 }
 
-Completion StoreWorker::publish_event(EventRecord& event) {
+Completion StoreWorker::publish_event(LoggedEvent& event) {
     const std::int64_t now = settings_.now_ms();
     log_.append(event, now);
     const std::int64_t matched = delivery_.enqueue(event, now);
@@ -209,7 +209,7 @@ Completion StoreWorker::publish_event(EventRecord& event) {
 }
 
 Completion StoreWorker::publish(const PublishJob& job) {
-    EventRecord event;
+    LoggedEvent event;
     if (Refusal refusal = parse_publish(job.body, event); refusal.is_refused()) return refuse(refusal);
     return publish_event(event);
 }
@@ -217,7 +217,7 @@ Completion StoreWorker::publish(const PublishJob& job) {
 Completion StoreWorker::emit(const EmitJob& job) {
     ParsedEventSubject parsed = parse_event_subject(job.subject, job.op);
     if (Refusal refusal = refusal_of(parsed.outcome, job.subject); refusal.is_refused()) return refuse(refusal);
-    EventRecord event;
+    LoggedEvent event;
     event.subject = std::move(parsed.subject);
     // A place it came from that is no path of ours is no reason to lose the event.
     if (event.subject.op == "move") event.subject.from = normalised_path(job.from).value_or("");

@@ -66,7 +66,7 @@ struct SubscriptionRow {
 };
 
 // An event as the log keeps it. A gap has `only_sub`, `reason` and the subscription's subject as its name.
-struct EventRecord {
+struct LoggedEvent {
     std::int64_t seq = 0;
     std::string uuid;
     EventSubject subject;

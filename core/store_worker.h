@@ -82,7 +82,7 @@ private:
     [[nodiscard]] Completion emit(const EmitJob& job);
     [[nodiscard]] Completion suspend(const SuspendJob& job);
     [[nodiscard]] Completion resume(const ResumeJob& job);
-    [[nodiscard]] Completion publish_event(EventRecord& event);
+    [[nodiscard]] Completion publish_event(LoggedEvent& event);
 
     void tell_others();
     bool others_have_committed();

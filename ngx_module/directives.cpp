@@ -1,47 +1,41 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "core/text_rules.h"
+#include "ngx_module/directive_tools.h"
 #include "ngx_module/host_calls.h"
 #include "ngx_module/publish_handler.h"
-#include "ngx_module/settings.h"
 #include "ngx_module/shared_zone.h"
 #include "ngx_module/subscribe_handler.h"
 
 namespace durable {
 
+char* set_content(ngx_conf_t* cf, LocationSettings& location, ContentHandler content,
+                  ngx_http_handler_pt handler) noexcept {
+    auto& core = *static_cast<ngx_http_core_loc_conf_t*>(ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
+    if (location.content != ContentHandler::none || core.handler != nullptr) {
+        if (location.content == content) return duplicate();
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\": this location has a content handler already",
+                           &arguments(cf)[0]);
+        return kDirectiveFailed;
+    }
+    location.content = content;
+    location.content_directive = arguments(cf)[0];
+    core.handler = location.content_handler = handler;
+    return NGX_CONF_OK;
+}
+
+char* refuse_without_prefix(ngx_conf_t* cf) noexcept {
+    const auto& core = *static_cast<ngx_http_core_loc_conf_t*>(ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
+    bool has_prefix = !core.exact_match && !core.named;
+#if (NGX_PCRE)
+    has_prefix = has_prefix && core.regex == nullptr;
+#endif
+    if (has_prefix) return nullptr;
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\" needs a location with a prefix, which \"%V\" is not",
+                       &arguments(cf)[0], &core.name);
+    return kDirectiveFailed;
+}
+
 namespace {
-
-char* const kFailed = static_cast<char*>(NGX_CONF_ERROR);
-
-char* duplicate() noexcept { return const_cast<char*>("is duplicate"); }
-
-const ngx_str_t* arguments(ngx_conf_t* cf) noexcept { return static_cast<ngx_str_t*>(cf->args->elts); }
-
-bool starts_with(const ngx_str_t& text, std::string_view prefix) noexcept {
-    return view(text).substr(0, prefix.size()) == prefix;
-}
-
-ngx_str_t behind(const ngx_str_t& text, std::string_view prefix) noexcept {
-    return {text.len - prefix.size(), text.data + prefix.size()};
-}
-
-char* refuse(ngx_conf_t* cf, const ngx_str_t& value, const char* range) noexcept {
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid value \"%V\" in \"%V\", it must be %s", &value,
-                       &arguments(cf)[0], range);
-    return kFailed;
-}
-
-char* unknown_parameter(ngx_conf_t* cf, const ngx_str_t& value) noexcept {
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "unknown parameter \"%V\" in \"%V\"", &value, &arguments(cf)[0]);
-    return kFailed;
-}
-
-bool compile(ngx_conf_t* cf, ngx_str_t value, ngx_http_complex_value_t* out) noexcept {
-    ngx_http_compile_complex_value_t ccv{};
-    ccv.cf = cf;
-    ccv.value = &value;
-    ccv.complex_value = out;
-    return ngx_http_compile_complex_value(&ccv) == NGX_OK;
-}
 
 // ---- durable_zone ----
 
@@ -76,7 +70,7 @@ char* set_zone(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
     const ssize_t size = ngx_parse_size(&size_text);
     if (size < 1048576) return refuse(cf, value[2], "a size of at least 1m");
     auto* zone = static_cast<ZoneSettings*>(ngx_pcalloc(cf->pool, sizeof(ZoneSettings)));
-    if (zone == nullptr) return kFailed;
+    if (zone == nullptr) return kDirectiveFailed;
     zone->limits = ZoneLimits();
     for (ngx_uint_t i = 3; i < cf->args->nelts; ++i) {
         if (char* failed = zone_limit(cf, value[i], zone->limits)) return failed;
@@ -84,10 +78,10 @@ char* set_zone(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
     ngx_str_t name = value[1];
     zone->shm_zone = ngx_shared_memory_add(cf, &name, static_cast<size_t>(size), &ngx_http_durable_module);
     auto** place = static_cast<ZoneSettings**>(ngx_array_push(&main.zones));
-    if (zone->shm_zone == nullptr || place == nullptr) return kFailed;
+    if (zone->shm_zone == nullptr || place == nullptr) return kDirectiveFailed;
     if (zone->shm_zone->data != nullptr) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "duplicate \"durable_zone\" \"%V\"", &name);
-        return kFailed;
+        return kDirectiveFailed;
     }
     zone->name = name;
     zone->index = main.zones.nelts - 1;
@@ -150,14 +144,14 @@ char* set_object(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
         return NGX_CONF_OK;
     }
     location.object = parse_object(cf, 60 * 1000);
-    return location.object == nullptr ? kFailed : NGX_CONF_OK;
+    return location.object == nullptr ? kDirectiveFailed : NGX_CONF_OK;
 }
 
 char* set_exclusive(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
     auto& location = *static_cast<LocationSettings*>(conf);
     if (location.exclusive != NGX_CONF_UNSET_PTR) return duplicate();
     location.exclusive = parse_object(cf, 30 * 1000);
-    return location.exclusive == nullptr ? kFailed : NGX_CONF_OK;
+    return location.exclusive == nullptr ? kDirectiveFailed : NGX_CONF_OK;
 }
 
 char* set_exclusive_timeout(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
@@ -181,42 +175,19 @@ char* set_exclusive_handler(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept
 
 // ---- content handlers ----
 
-char* set_content(ngx_conf_t* cf, LocationSettings& location, ContentHandler content, ngx_http_handler_pt handler) noexcept {
-    auto& core = *static_cast<ngx_http_core_loc_conf_t*>(ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
-    if (location.content != ContentHandler::none || core.handler != nullptr) {
-        if (location.content == content) return duplicate();
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\": this location has a content handler already",
-                           &arguments(cf)[0]);
-        return kFailed;
-    }
-    location.content = content;
-    location.content_directive = arguments(cf)[0];
-    core.handler = location.content_handler = handler;
-    return NGX_CONF_OK;
-}
-
 char* set_publish(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
     auto& location = *static_cast<LocationSettings*>(conf);
     if (char* failed = set_content(cf, location, ContentHandler::publish, on_publish_request)) return failed;
     location.publish = static_cast<ngx_http_complex_value_t*>(ngx_palloc(cf->pool, sizeof(ngx_http_complex_value_t)));
-    return location.publish != nullptr && compile(cf, arguments(cf)[1], location.publish) ? NGX_CONF_OK : kFailed;
+    return location.publish != nullptr && compile(cf, arguments(cf)[1], location.publish) ? NGX_CONF_OK : kDirectiveFailed;
 }
 
 char* set_api(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
     auto& location = *static_cast<LocationSettings*>(conf);
-    const auto& core = *static_cast<ngx_http_core_loc_conf_t*>(ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
-    bool has_prefix = !core.exact_match && !core.named;
-#if (NGX_PCRE)
-    has_prefix = has_prefix && core.regex == nullptr;
-#endif
-    if (!has_prefix) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\" needs a location with a prefix, which \"%V\" is not",
-                           &arguments(cf)[0], &core.name);
-        return kFailed;
-    }
+    if (char* failed = refuse_without_prefix(cf)) return failed;
 #if (NGX_THREADS)
     // Long JSON texts are checked there.
-    if (ngx_thread_pool_add(cf, nullptr) == nullptr) return kFailed;
+    if (ngx_thread_pool_add(cf, nullptr) == nullptr) return kDirectiveFailed;
 #endif
     return set_content(cf, location, ContentHandler::api, on_api_request);
 }
@@ -227,13 +198,13 @@ char* set_subscribe(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
     if (cf->args->nelts - 1 > kMaxStreamChannels) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\" takes 1 to 64 channels, not %ui", &arguments(cf)[0],
                            cf->args->nelts - 1);
-        return kFailed;
+        return kDirectiveFailed;
     }
     location.subscribe = ngx_array_create(cf->pool, cf->args->nelts - 1, sizeof(ngx_http_complex_value_t));
-    if (location.subscribe == nullptr) return kFailed;
+    if (location.subscribe == nullptr) return kDirectiveFailed;
     for (ngx_uint_t i = 1; i < cf->args->nelts; ++i) {
         auto* channel = static_cast<ngx_http_complex_value_t*>(ngx_array_push(location.subscribe));
-        if (channel == nullptr || !compile(cf, arguments(cf)[i], channel)) return kFailed;
+        if (channel == nullptr || !compile(cf, arguments(cf)[i], channel)) return kDirectiveFailed;
     }
     return NGX_CONF_OK;
 }
@@ -268,7 +239,7 @@ char* set_history(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
     const ngx_str_t* value = arguments(cf);
     if (cf->args->nelts == 2 && view(value[1]) == "off") return NGX_CONF_OK;
     auto* history = static_cast<HistorySettings*>(ngx_pcalloc(cf->pool, sizeof(HistorySettings)));
-    if (history == nullptr) return kFailed;
+    if (history == nullptr) return kDirectiveFailed;
     bool has_messages = false;
     for (ngx_uint_t i = 1; i < cf->args->nelts; ++i) {
         if (starts_with(value[i], "messages=")) {
@@ -323,6 +294,11 @@ ngx_command_t durable_commands[] = {
      offsetof(LocationSettings, ping), nullptr},
     {ngx_string("durable_retry"), kAnywhere | NGX_CONF_TAKE1, set_time, NGX_HTTP_LOC_CONF_OFFSET,
      offsetof(LocationSettings, retry), nullptr},
+    {ngx_string("durable_store"), NGX_HTTP_MAIN_CONF | NGX_CONF_1MORE, set_store, NGX_HTTP_MAIN_CONF_OFFSET, 0, nullptr},
+    {ngx_string("durable_events"), NGX_HTTP_LOC_CONF | NGX_CONF_ANY, set_events, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("durable_identity"), kAnywhere | NGX_CONF_TAKE12, set_identity, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("durable_handler"), NGX_HTTP_MAIN_CONF | NGX_CONF_2MORE, set_handler, NGX_HTTP_MAIN_CONF_OFFSET, 0, nullptr},
+    {ngx_string("durable_emit"), kAnywhere | NGX_CONF_TAKE2, set_emit, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     ngx_null_command};
 
 }  // namespace durable

@@ -2,7 +2,9 @@
 #include "ngx_module/host_calls.h"
 
 #include "core/call_path.h"
+#include "core/event_documents.h"
 #include "core/text_rules.h"
+#include "ngx_module/event_settings.h"
 #include "ngx_module/log.h"
 #include "ngx_module/object_request.h"
 #include "ngx_module/pool.h"
@@ -18,22 +20,25 @@ constexpr ngx_uint_t kRead = NGX_HTTP_GET | NGX_HTTP_HEAD;
 
 // A wait has no HEAD: it would take a message that nobody gets.
 constexpr HostCallRow kRows[] = {
-    {NGX_HTTP_POST, "channels/{}/subscriptions", Caller::event, subscribe_call, 0, ErrorCode::ok},
-    {kRead, "channels/{}", Caller::event_or_object, count_call, 0, ErrorCode::ok},
-    {NGX_HTTP_POST, "channels/{}/messages", Caller::event_or_object, publish_call, kMaxText,
+    {NGX_HTTP_POST, "channels/{}/subscriptions", CalledBy::event, subscribe_call, 0, ErrorCode::ok},
+    {kRead, "channels/{}", CalledBy::event_or_object, count_call, 0, ErrorCode::ok},
+    {NGX_HTTP_POST, "channels/{}/messages", CalledBy::event_or_object, publish_call, kMaxText,
      ErrorCode::channel_text_too_large},
-    {kRead, "channels/{}/messages", Caller::event_or_object, history_call, 0, ErrorCode::ok},
-    {NGX_HTTP_POST, "channels/{}/close", Caller::event_or_object, close_call, kMaxReason, ErrorCode::reason_too_large},
-    {NGX_HTTP_GET, "subscriptions/{}/message", Caller::event, wait_call, 0, ErrorCode::ok},
-    {NGX_HTTP_DELETE, "subscriptions/{}", Caller::event, cancel_call, 0, ErrorCode::ok},
-    {NGX_HTTP_POST, "exclusive/{}", Caller::event, exclusive_call, kMaxJsonText, ErrorCode::params_too_large},
-    {kRead, "section", Caller::event, section_call, 0, ErrorCode::ok},
-    {NGX_HTTP_POST, "section/result", Caller::event, section_result_call, kMaxJsonText, ErrorCode::result_too_large},
-    {NGX_HTTP_POST, "stream", Caller::event, start_stream_call, kMaxStreamStart, ErrorCode::invalid_stream_start},
-    {NGX_HTTP_POST, "streams/{}/text", Caller::event, write_stream_call, kMaxText, ErrorCode::stream_text_too_large},
-    {kRead, "streams/{}", Caller::event, stream_state_call, 0, ErrorCode::ok},
-    {NGX_HTTP_POST, "streams/{}/end", Caller::event, end_stream_call, 0, ErrorCode::ok},
-    {NGX_HTTP_POST, "streams/{}/abort", Caller::event, abort_stream_call, kMaxReason, ErrorCode::reason_too_large},
+    {kRead, "channels/{}/messages", CalledBy::event_or_object, history_call, 0, ErrorCode::ok},
+    {NGX_HTTP_POST, "channels/{}/close", CalledBy::event_or_object, close_call, kMaxReason, ErrorCode::reason_too_large},
+    {NGX_HTTP_GET, "subscriptions/{}/message", CalledBy::event, wait_call, 0, ErrorCode::ok},
+    {NGX_HTTP_DELETE, "subscriptions/{}", CalledBy::event, cancel_call, 0, ErrorCode::ok},
+    {NGX_HTTP_POST, "exclusive/{}", CalledBy::event, exclusive_call, kMaxJsonText, ErrorCode::params_too_large},
+    {kRead, "section", CalledBy::event, section_call, 0, ErrorCode::ok},
+    {NGX_HTTP_POST, "section/result", CalledBy::event, section_result_call, kMaxJsonText, ErrorCode::result_too_large},
+    {NGX_HTTP_POST, "stream", CalledBy::event, start_stream_call, kMaxStreamStart, ErrorCode::invalid_stream_start},
+    {NGX_HTTP_POST, "streams/{}/text", CalledBy::event, write_stream_call, kMaxText, ErrorCode::stream_text_too_large},
+    {kRead, "streams/{}", CalledBy::event, stream_state_call, 0, ErrorCode::ok},
+    {NGX_HTTP_POST, "streams/{}/end", CalledBy::event, end_stream_call, 0, ErrorCode::ok},
+    {NGX_HTTP_POST, "streams/{}/abort", CalledBy::event, abort_stream_call, kMaxReason, ErrorCode::reason_too_large},
+    {NGX_HTTP_POST, "events", CalledBy::anyone, publish_event_call, kMaxPublishBytes, ErrorCode::event_too_large},
+    {NGX_HTTP_POST, "events/suspend", CalledBy::anyone, suspend_call, kMaxPublishBytes, ErrorCode::event_too_large},
+    {NGX_HTTP_POST, "events/resume", CalledBy::anyone, resume_call, kMaxPublishBytes, ErrorCode::event_too_large},
 };
 
 struct MethodName {
@@ -42,24 +47,6 @@ struct MethodName {
 };
 constexpr MethodName kMethodNames[] = {
     {NGX_HTTP_GET, "GET"}, {NGX_HTTP_HEAD, "HEAD"}, {NGX_HTTP_POST, "POST"}, {NGX_HTTP_DELETE, "DELETE"}};
-
-// The path below the location's prefix, and whether it is as it was sent. nginx's own, decoded one
-// counts where a rewrite made it, or where the prefix came out of dots.
-struct CallPath {
-    std::string_view text;
-    bool is_raw;
-};
-
-CallPath call_path(ngx_http_request_t* r) noexcept {
-    const std::string_view prefix = view(core_settings(r)->name);
-    if (r->valid_unparsed_uri) {
-        if (const auto raw = path_below(view(r->unparsed_uri), prefix)) return {*raw, true};
-    }
-    std::string_view rest = view(r->uri).substr(std::min(prefix.size(), r->uri.len));
-    const bool is_below = prefix.back() == '/' || rest.empty() || rest.front() == '/';
-    rest.remove_prefix(std::min(rest.find_first_not_of('/'), rest.size()));
-    return {is_below ? rest : std::string_view(), false};
-}
 
 struct FoundCall {
     const HostCallRow* row = nullptr;
@@ -92,20 +79,6 @@ ngx_int_t refuse_method(ngx_http_request_t* r, ngx_uint_t methods) {
     return kept.data == nullptr ? NGX_ERROR : send_method_not_allowed(r, view(kept));
 }
 
-const ngx_table_elt_t* find_token_header(const ngx_http_request_t* r) noexcept {
-    for (const ngx_list_part_t* part = &r->headers_in.headers.part; part != nullptr; part = part->next) {
-        const auto* headers = static_cast<ngx_table_elt_t*>(part->elts);
-        for (ngx_uint_t i = 0; i < part->nelts; ++i) {
-            constexpr std::string_view kName = "durable-event";
-            if (headers[i].key.len == kName.size() &&
-                ngx_strncasecmp(headers[i].key.data, to_ngx(kName).data, kName.size()) == 0) {
-                return &headers[i];
-            }
-        }
-    }
-    return nullptr;
-}
-
 // Who is calling, as far as this worker can tell without asking.
 struct Identity {
     ErrorCode error = ErrorCode::unknown_event;
@@ -131,12 +104,22 @@ Identity identify_event(Worker& worker, MainSettings& main, std::string_view tok
 Identity identify_location(ngx_http_request_t* r, Worker& worker, const HostCallRow& row) noexcept {
     Identity identity;
     ObjectSettings* object = location_settings(r)->object;
-    if (row.caller == Caller::event || object == nullptr) return identity;
+    if (row.called_by == CalledBy::event || object == nullptr) return identity;
     if (!evaluate(r, &object->key, identity.location_key) || check_object_key(identity.location_key) != ErrorCode::ok) {
         identity.error = ErrorCode::invalid_object;
         return identity;
     }
     identity.zone = &worker.zone(object->zone());
+    identity.error = ErrorCode::ok;
+    return identity;
+}
+
+// The events API is a zone's only in so far as one keeps its budgets.
+Identity identify_anyone(Worker& worker, MainSettings& main) noexcept {
+    Identity identity;
+    identity.error = ErrorCode::events_disabled;
+    if (main.store == nullptr) return identity;
+    identity.zone = &worker.zone(main.store->zone());
     identity.error = ErrorCode::ok;
     return identity;
 }
@@ -150,9 +133,10 @@ ngx_int_t begin_call(ngx_http_request_t* r) {
     const HostCallRow& row = *found.row;
     Worker* worker = Worker::of(*main_settings(r));
     if (worker == nullptr) return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    const ngx_table_elt_t* header = find_token_header(r);
-    const Identity identity = header == nullptr ? identify_location(r, *worker, row)
-                                                : identify_event(*worker, *main_settings(r), view(header->value));
+    const ngx_table_elt_t* header = find_header(r, "durable-event");
+    const Identity identity = row.called_by == CalledBy::anyone ? identify_anyone(*worker, *main_settings(r))
+                              : header == nullptr               ? identify_location(r, *worker, row)
+                                                  : identify_event(*worker, *main_settings(r), view(header->value));
     if (identity.error != ErrorCode::ok) return send_error(r, identity.error);
     // Nothing is read of a body that is known to be too large.
     if (row.max_body != 0 && r->headers_in.content_length_n > static_cast<off_t>(row.max_body)) {

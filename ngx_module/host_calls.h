@@ -8,13 +8,14 @@
 
 namespace durable {
 
-// Who may make a call: an event with its token only, or whoever reaches a location with an object too.
-enum class Caller : std::uint8_t { event, event_or_object };
+// Who may make a call: an event with its token only, whoever reaches a location with an object too, or
+// whoever reaches the location at all.
+enum class CalledBy : std::uint8_t { event, event_or_object, anyone };
 
 struct HostCallRow {
     ngx_uint_t methods;        // NGX_HTTP_… bits
     std::string_view pattern;  // below the location's prefix; `{}` is any one segment
-    Caller caller;
+    CalledBy called_by;
     HostCall::Work work;
     std::size_t max_body;      // bytes; 0: the call has no body, one that comes is ignored
     ErrorCode too_large;       // for a larger one
@@ -45,5 +46,10 @@ void write_stream_call(HostCall& call);
 void stream_state_call(HostCall& call);
 void end_stream_call(HostCall& call);
 void abort_stream_call(HostCall& call);
+
+// ---- host_calls_events.cpp ----
+void publish_event_call(HostCall& call);
+void suspend_call(HostCall& call);
+void resume_call(HostCall& call);
 
 }  // namespace durable

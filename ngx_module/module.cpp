@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "ngx_module/emit.h"
+#include "ngx_module/event_store.h"
+#include "ngx_module/events_handler.h"
 #include "ngx_module/filters.h"
 #include "ngx_module/gate_phase.h"
 #include "ngx_module/json_errors.h"
@@ -24,7 +27,11 @@ ngx_int_t on_postconfiguration(ngx_conf_t* cf) noexcept {
     const auto& settings =
         *static_cast<MainSettings*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_durable_module));
     if (check_settings(cf) != NGX_OK) return NGX_ERROR;
-    if (settings.zones.nelts == 0) return NGX_OK;  // nothing of the module is used
+    if (settings.has_events) install_cross_origin_filter();
+    if (settings.has_emit && settings.store != nullptr && add_phase_handler(cf, NGX_HTTP_LOG_PHASE, on_log_phase) != NGX_OK) {
+        return NGX_ERROR;
+    }
+    if (settings.zones.nelts == 0 && !settings.has_events) return NGX_OK;  // nothing of the module is used
     if (add_phase_handler(cf, NGX_HTTP_PREACCESS_PHASE, on_preaccess_phase) != NGX_OK ||
         add_phase_handler(cf, NGX_HTTP_PRECONTENT_PHASE, on_precontent_phase) != NGX_OK) {
         return NGX_ERROR;
@@ -40,8 +47,18 @@ MainSettings* settings_of(ngx_cycle_t* cycle) noexcept {
     return static_cast<MainSettings*>(ngx_http_cycle_get_module_main_conf(cycle, ngx_http_durable_module));
 }
 
+// Runs in nginx's cache processes too.
+ngx_int_t on_worker_start(ngx_cycle_t* cycle) noexcept {
+    if (ngx_process != NGX_PROCESS_WORKER && ngx_process != NGX_PROCESS_SINGLE) return NGX_OK;
+    if (MainSettings* settings = settings_of(cycle)) EventStore::start(*settings);
+    return NGX_OK;
+}
+
 void on_worker_exit(ngx_cycle_t* cycle) noexcept {
-    if (MainSettings* settings = settings_of(cycle)) Worker::leave(*settings);
+    MainSettings* settings = settings_of(cycle);
+    if (settings == nullptr) return;
+    EventStore::leave(*settings);
+    Worker::leave(*settings);
 }
 
 ngx_http_module_t module_context = {
@@ -68,7 +85,7 @@ ngx_module_t ngx_http_durable_module = {
     NGX_HTTP_MODULE,
     nullptr,  // init master
     nullptr,  // init module
-    nullptr,  // init process: the worker's part is made at its first use
+    durable::on_worker_start,  // all but the store thread is made at its first use
     nullptr,  // init thread
     nullptr,  // exit thread
     durable::on_worker_exit,

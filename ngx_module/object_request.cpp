@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "ngx_module/object_request.h"
 
+#include <algorithm>
+
+#include "core/call_path.h"
 #include "core/text_rules.h"
 #include "core/url_text.h"
 
@@ -29,6 +32,29 @@ ErrorCode read_event_type(ngx_http_request_t* r, std::string& type) {
     const ErrorCode error = read_argument(r, "event", type, is_present);
     if (error != ErrorCode::ok || !is_present) return error;
     return check_event_type(type);
+}
+
+const ngx_table_elt_t* find_header(const ngx_http_request_t* r, std::string_view name) noexcept {
+    for (const ngx_list_part_t* part = &r->headers_in.headers.part; part != nullptr; part = part->next) {
+        const auto* headers = static_cast<ngx_table_elt_t*>(part->elts);
+        for (ngx_uint_t i = 0; i < part->nelts; ++i) {
+            const bool is_named = headers[i].key.len == name.size() &&
+                                  ngx_strncasecmp(headers[i].key.data, to_ngx(name).data, name.size()) == 0;
+            if (is_named) return &headers[i];
+        }
+    }
+    return nullptr;
+}
+
+CallPath call_path(ngx_http_request_t* r) noexcept {
+    const std::string_view prefix = view(core_settings(r)->name);
+    if (r->valid_unparsed_uri) {
+        if (const auto raw = path_below(view(r->unparsed_uri), prefix)) return {*raw, true};
+    }
+    std::string_view rest = view(r->uri).substr(std::min(prefix.size(), r->uri.len));
+    const bool is_below = prefix.back() == '/' || rest.empty() || rest.front() == '/';
+    rest.remove_prefix(std::min(rest.find_first_not_of('/'), rest.size()));
+    return {is_below ? rest : std::string_view(), false};
 }
 
 }  // namespace durable

@@ -18,4 +18,15 @@ namespace durable {
 // The `event` argument of a publish: empty where there is none.
 [[nodiscard]] ErrorCode read_event_type(ngx_http_request_t* r, std::string& type);
 
+// The first request header of that lower-case name; nullptr: there is none.
+[[nodiscard]] const ngx_table_elt_t* find_header(const ngx_http_request_t* r, std::string_view name) noexcept;
+
+// The path below the location's prefix, and whether it is as it was sent. nginx's own, decoded one
+// counts where a rewrite made it, or where the prefix came out of dots.
+struct CallPath {
+    std::string_view text;
+    bool is_raw;
+};
+[[nodiscard]] CallPath call_path(ngx_http_request_t* r) noexcept;
+
 }  // namespace durable

@@ -51,4 +51,15 @@ ngx_int_t send_method_not_allowed(ngx_http_request_t* r, std::string_view allowe
     return send_error(r, ErrorCode::method_not_allowed, view(r->method_name));
 }
 
+ngx_int_t send_event_stream_head(ngx_http_request_t* r) noexcept {
+    r->headers_out.status = NGX_HTTP_OK;
+    ngx_str_set(&r->headers_out.content_type, "text/event-stream; charset=utf-8");
+    r->headers_out.content_type_len = sizeof("text/event-stream") - 1;
+    r->headers_out.content_length_n = -1;
+    r->gzip_tested = 1;
+    r->gzip_ok = 0;
+    if (!add_header(r, "Cache-Control", "no-store") || !add_header(r, "X-Accel-Buffering", "no")) return NGX_ERROR;
+    return ngx_http_send_header(r);
+}
+
 }  // namespace durable

@@ -17,6 +17,9 @@ ngx_int_t send_error(ngx_http_request_t* r, ErrorCode error, std::string_view de
 // 405 with the methods that are allowed, as in "GET, HEAD".
 ngx_int_t send_method_not_allowed(ngx_http_request_t* r, std::string_view allowed) noexcept;
 
+// The head of an event stream, which gzip must not hold back.
+ngx_int_t send_event_stream_head(ngx_http_request_t* r) noexcept;
+
 // `name` and `value` must outlive the request. False when out of memory.
 [[nodiscard]] bool add_header(ngx_http_request_t* r, std::string_view name, std::string_view value) noexcept;
 

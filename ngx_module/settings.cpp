@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "ngx_module/settings.h"
 
+#include "ngx_module/event_settings.h"
+
 namespace durable {
 
 void* create_main_settings(ngx_conf_t* cf) noexcept {
     auto* conf = static_cast<MainSettings*>(ngx_pcalloc(cf->pool, sizeof(MainSettings)));
     if (conf == nullptr || ngx_array_init(&conf->zones, cf->pool, 2, sizeof(ZoneSettings*)) != NGX_OK ||
-        ngx_array_init(&conf->zone_uses, cf->pool, 4, sizeof(ZoneUse)) != NGX_OK) {
+        ngx_array_init(&conf->zone_uses, cf->pool, 4, sizeof(ZoneUse)) != NGX_OK ||
+        ngx_array_init(&conf->handlers, cf->pool, 4, sizeof(HandlerOptions)) != NGX_OK) {
         return nullptr;
     }
     return conf;
@@ -18,6 +21,8 @@ void* create_location_settings(ngx_conf_t* cf) noexcept {
     conf->object = static_cast<ObjectSettings*>(NGX_CONF_UNSET_PTR);
     conf->exclusive = static_cast<ObjectSettings*>(NGX_CONF_UNSET_PTR);
     conf->history = static_cast<HistorySettings*>(NGX_CONF_UNSET_PTR);
+    conf->identity = static_cast<IdentityOptions*>(NGX_CONF_UNSET_PTR);
+    conf->emit = static_cast<EmitOptions*>(NGX_CONF_UNSET_PTR);
     conf->event_timeout = NGX_CONF_UNSET_MSEC;
     conf->ping = NGX_CONF_UNSET_MSEC;
     conf->retry = NGX_CONF_UNSET_MSEC;
@@ -40,6 +45,12 @@ void raise_body_limits(ngx_conf_t* cf) noexcept {
     if (core.client_body_buffer_size < kBuffer) core.client_body_buffer_size = kBuffer;
 }
 
+// Every answer there is JSON (E-5), but an `error_page` makes a request go elsewhere.
+void drop_error_pages(ngx_conf_t* cf) noexcept {
+    auto& core = *static_cast<ngx_http_core_loc_conf_t*>(ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
+    core.error_pages = nullptr;
+}
+
 // The blocks of `if` and `limit_except` are locations of their own, which have the handler of the one
 // around them unless they set another.
 void inherit_content(ngx_conf_t* cf, const LocationSettings& prev, LocationSettings& conf) noexcept {
@@ -50,6 +61,7 @@ void inherit_content(ngx_conf_t* cf, const LocationSettings& prev, LocationSetti
     core.handler = conf.content_handler = prev.content_handler;
     conf.publish = prev.publish;
     conf.subscribe = prev.subscribe;
+    conf.events = prev.events;
 }
 
 }  // namespace
@@ -60,6 +72,8 @@ char* merge_location_settings(ngx_conf_t* cf, void* parent, void* child) noexcep
     ngx_conf_merge_ptr_value(conf.object, prev.object, nullptr);
     ngx_conf_merge_ptr_value(conf.exclusive, prev.exclusive, nullptr);
     ngx_conf_merge_ptr_value(conf.history, prev.history, nullptr);
+    ngx_conf_merge_ptr_value(conf.identity, prev.identity, nullptr);
+    ngx_conf_merge_ptr_value(conf.emit, prev.emit, nullptr);
     ngx_conf_merge_msec_value(conf.event_timeout, prev.event_timeout, 15 * 60 * 1000);
     ngx_conf_merge_msec_value(conf.ping, prev.ping, 15 * 1000);
     ngx_conf_merge_msec_value(conf.retry, prev.retry, NGX_CONF_UNSET_MSEC);
@@ -70,6 +84,7 @@ char* merge_location_settings(ngx_conf_t* cf, void* parent, void* child) noexcep
     ngx_conf_merge_str_value(conf.exclusive_handler, prev.exclusive_handler, "");
     inherit_content(cf, prev, conf);
     if (conf.content == ContentHandler::api) raise_body_limits(cf);
+    if (conf.content == ContentHandler::events) drop_error_pages(cf);
     const bool needs_object = conf.content == ContentHandler::publish || conf.content == ContentHandler::subscribe;
     if (needs_object && conf.object == nullptr) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\" needs a \"durable_object\" here or on a level above",
@@ -116,8 +131,7 @@ ngx_int_t check_single_process_reload(ngx_conf_t* cf) noexcept {
 }  // namespace
 
 ngx_int_t check_settings(ngx_conf_t* cf) noexcept {
-    const auto& conf =
-        *static_cast<MainSettings*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_durable_module));
+    auto& conf = *static_cast<MainSettings*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_durable_module));
     const auto* uses = static_cast<ZoneUse*>(conf.zone_uses.elts);
     for (ngx_uint_t i = 0; i < conf.zone_uses.nelts; ++i) {
         if (uses[i].shm_zone->data != nullptr) continue;
@@ -125,6 +139,7 @@ ngx_int_t check_settings(ngx_conf_t* cf) noexcept {
                            &uses[i].directive, &uses[i].shm_zone->shm.name);
         return NGX_ERROR;
     }
+    if (check_event_settings(cf, conf) != NGX_OK) return NGX_ERROR;
     return check_single_process_reload(cf);
 }
 

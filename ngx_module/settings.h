@@ -8,7 +8,12 @@
 
 namespace durable {
 
+class EventStore;
 class Worker;
+struct EmitOptions;
+struct EventsOptions;
+struct IdentityOptions;
+struct StoreOptions;
 
 // `durable_zone`. `index` is its place in MainSettings::zones; the first one is the default.
 struct ZoneSettings {
@@ -17,6 +22,7 @@ struct ZoneSettings {
     ZoneLimits limits;
     ZoneRoot* root;  // set by the zone's initialisation
     ngx_uint_t index;
+    StoreOptions* store;  // whose budgets it keeps; nullptr: none's
 };
 
 // A directive that names a zone, to be checked when all are known.
@@ -28,7 +34,12 @@ struct ZoneUse {
 struct MainSettings {
     ngx_array_t zones;      // of ZoneSettings*
     ngx_array_t zone_uses;  // of ZoneUse
+    ngx_array_t handlers;   // of HandlerOptions
+    StoreOptions* store;    // nullptr: no `durable_store`
     Worker* worker;         // of this process; nullptr before its first use
+    EventStore* event_store;  // of this process; nullptr where there is none
+    unsigned has_events : 1;  // a location has `durable_events`
+    unsigned has_emit : 1;
 };
 
 // `durable_object` and `durable_exclusive`.
@@ -65,6 +76,9 @@ struct LocationSettings {
     ngx_str_t content_directive;            // which one made the content handler
     ngx_http_handler_pt content_handler;    // that it made; nullptr: none
     ContentHandler content;
+    EventsOptions* events;      // of `durable_events`
+    IdentityOptions* identity;  // nullptr: not given
+    EmitOptions* emit;          // nullptr: not given
 };
 
 enum SubscribeFormat : ngx_uint_t { kFormatText, kFormatJson };

@@ -38,17 +38,10 @@ ErrorCode read_channels(ngx_http_request_t* r, ngx_array_t& values, std::vector<
 // The `Last-Event-ID` header wins over the argument; an empty one says nothing.
 ErrorCode read_origin(ngx_http_request_t* r, const LocationSettings& location, StreamOrigin& origin) {
     origin.from_oldest = location.subscribe_from == kFromOldest;
-    constexpr std::string_view kName = "last-event-id";
-    for (const ngx_list_part_t* part = &r->headers_in.headers.part; part != nullptr; part = part->next) {
-        const auto* headers = static_cast<ngx_table_elt_t*>(part->elts);
-        for (ngx_uint_t i = 0; i < part->nelts; ++i) {
-            if (headers[i].key.len != kName.size() || headers[i].value.len == 0 ||
-                ngx_strncasecmp(headers[i].key.data, to_ngx(kName).data, kName.size()) != 0) {
-                continue;
-            }
-            origin.asked = view(headers[i].value);
-            return ErrorCode::ok;
-        }
+    const ngx_table_elt_t* header = find_header(r, "last-event-id");
+    if (header != nullptr && header->value.len != 0) {
+        origin.asked = view(header->value);
+        return ErrorCode::ok;
     }
     std::string asked;
     bool is_present;
@@ -60,18 +53,6 @@ ErrorCode read_origin(ngx_http_request_t* r, const LocationSettings& location, S
         origin.asked = std::move(asked);
     }
     return error;
-}
-
-// The head of an event stream. gzip would hold events back.
-ngx_int_t send_stream_head(ngx_http_request_t* r) noexcept {
-    r->headers_out.status = NGX_HTTP_OK;
-    ngx_str_set(&r->headers_out.content_type, "text/event-stream; charset=utf-8");
-    r->headers_out.content_type_len = sizeof("text/event-stream") - 1;
-    r->headers_out.content_length_n = -1;
-    r->gzip_tested = 1;
-    r->gzip_ok = 0;
-    if (!add_header(r, "Cache-Control", "no-store") || !add_header(r, "X-Accel-Buffering", "no")) return NGX_ERROR;
-    return ngx_http_send_header(r);
 }
 
 ngx_int_t subscribe(ngx_http_request_t* r) {
@@ -90,7 +71,7 @@ ngx_int_t subscribe(ngx_http_request_t* r) {
     if (discarded != NGX_OK) return discarded;
     if (r->method == NGX_HTTP_HEAD) {
         r->header_only = 1;
-        return send_stream_head(r);
+        return send_event_stream_head(r);
     }
     Worker* worker = Worker::of(*main_settings(r));
     if (worker == nullptr) return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -110,7 +91,7 @@ ngx_int_t subscribe(ngx_http_request_t* r) {
     if (error == ErrorCode::channel_limit) return send_error(r, error, std::to_string(zone.zone().limits.channels));
     if (error != ErrorCode::ok) return send_error(r, error);
 
-    const ngx_int_t rc = send_stream_head(r);
+    const ngx_int_t rc = send_event_stream_head(r);
     if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {
         stream->detach();
         return rc;

@@ -262,11 +262,26 @@ char* set_history(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
     return NGX_CONF_OK;
 }
 
-ngx_conf_enum_t subscribe_starts[] = {
-    {ngx_string("newest"), kFromNewest}, {ngx_string("oldest"), kFromOldest}, {ngx_null_string, 0}};
+// One of two words, the first of which is 0. nginx's own setter does not tell what is allowed.
+char* set_word(ngx_conf_t* cf, ngx_uint_t& field, std::string_view first, std::string_view second, const char* range) noexcept {
+    const ngx_str_t& word = arguments(cf)[1];
+    if (field != NGX_CONF_UNSET_UINT) return duplicate();
+    if (view(word) != first && view(word) != second) return refuse(cf, word, range);
+    field = view(word) == first ? 0 : 1;
+    return NGX_CONF_OK;
+}
 
-ngx_conf_enum_t subscribe_formats[] = {
-    {ngx_string("text"), kFormatText}, {ngx_string("json"), kFormatJson}, {ngx_null_string, 0}};
+char* set_subscribe_format(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
+    static_assert(kFormatText == 0 && kFormatJson == 1);
+    auto& location = *static_cast<LocationSettings*>(conf);
+    return set_word(cf, location.subscribe_format, "text", "json", "\"text\" or \"json\"");
+}
+
+char* set_subscribe_from(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
+    static_assert(kFromNewest == 0 && kFromOldest == 1);
+    auto& location = *static_cast<LocationSettings*>(conf);
+    return set_word(cf, location.subscribe_from, "newest", "oldest", "\"newest\" or \"oldest\"");
+}
 
 constexpr ngx_uint_t kAnywhere = NGX_HTTP_MAIN_CONF | NGX_HTTP_SRV_CONF | NGX_HTTP_LOC_CONF;
 
@@ -282,10 +297,8 @@ ngx_command_t durable_commands[] = {
     {ngx_string("durable_api"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS, set_api, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("durable_publish"), NGX_HTTP_LOC_CONF | NGX_CONF_TAKE1, set_publish, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("durable_subscribe"), NGX_HTTP_LOC_CONF | NGX_CONF_1MORE, set_subscribe, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
-    {ngx_string("durable_subscribe_format"), kAnywhere | NGX_CONF_TAKE1, ngx_conf_set_enum_slot,
-     NGX_HTTP_LOC_CONF_OFFSET, offsetof(LocationSettings, subscribe_format), subscribe_formats},
-    {ngx_string("durable_subscribe_from"), kAnywhere | NGX_CONF_TAKE1, ngx_conf_set_enum_slot,
-     NGX_HTTP_LOC_CONF_OFFSET, offsetof(LocationSettings, subscribe_from), subscribe_starts},
+    {ngx_string("durable_subscribe_format"), kAnywhere | NGX_CONF_TAKE1, set_subscribe_format, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("durable_subscribe_from"), kAnywhere | NGX_CONF_TAKE1, set_subscribe_from, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("durable_history"), kAnywhere | NGX_CONF_TAKE12, set_history, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("durable_stream_buffer"), kAnywhere | NGX_CONF_TAKE1, set_stream_buffer, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
     {ngx_string("durable_event_timeout"), kAnywhere | NGX_CONF_TAKE1, set_time, NGX_HTTP_LOC_CONF_OFFSET,

@@ -64,6 +64,15 @@ void inherit_content(ngx_conf_t* cf, const LocationSettings& prev, LocationSetti
     conf.events = prev.events;
 }
 
+// A handler of nginx's own that comes behind ours has replaced it without a word.
+bool keeps_its_handler(ngx_conf_t* cf, const LocationSettings& conf) noexcept {
+    const auto& core = *static_cast<ngx_http_core_loc_conf_t*>(ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
+    if (conf.content == ContentHandler::none || core.handler == conf.content_handler) return true;
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\": this location has another content handler too",
+                       &conf.content_directive);
+    return false;
+}
+
 }  // namespace
 
 char* merge_location_settings(ngx_conf_t* cf, void* parent, void* child) noexcept {
@@ -83,6 +92,7 @@ char* merge_location_settings(ngx_conf_t* cf, void* parent, void* child) noexcep
     ngx_conf_merge_uint_value(conf.subscribe_from, prev.subscribe_from, kFromNewest);
     ngx_conf_merge_str_value(conf.exclusive_handler, prev.exclusive_handler, "");
     inherit_content(cf, prev, conf);
+    if (!keeps_its_handler(cf, conf)) return static_cast<char*>(NGX_CONF_ERROR);
     if (conf.content == ContentHandler::api) raise_body_limits(cf);
     if (conf.content == ContentHandler::events) drop_error_pages(cf);
     const bool needs_object = conf.content == ContentHandler::publish || conf.content == ContentHandler::subscribe;

@@ -108,6 +108,10 @@ ngx_int_t subscribe(ngx_http_request_t* r) {
 }  // namespace
 
 ngx_int_t on_subscribe_request(ngx_http_request_t* r) noexcept {
+    if (r != r->main) {
+        log_line(NGX_LOG_ERR, r->connection->log, "\"durable_subscribe\" does not answer subrequests");
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
     if (r->method != NGX_HTTP_GET && r->method != NGX_HTTP_HEAD) return send_method_not_allowed(r, "GET, HEAD");
     return guarded(r->connection->log, "subscribing", [r] { return subscribe(r); });
 }

@@ -57,16 +57,23 @@ void SubscribedStream::start(std::string_view first) noexcept {
     r->read_event_handler = on_readable;
     r->write_event_handler = on_writable;
     c->log->action = const_cast<char*>("sending events to client");
-    is_started_ = true;
+    is_starting_ = true;
     if (core_settings(r)->tcp_nodelay && r->stream == nullptr && ngx_tcp_nodelay(c) != NGX_OK) has_failed_ = true;
     guarded(c->log, "starting a stream", [&] {
         if (!has_failed_) send_filtered(first);
         return NGX_OK;
     });
-    if (has_failed_) return close();
-    if (is_blocked()) return group_->on_member_blocked(*this);
-    arm_ping(ping_);
-    group_->on_member_ready();
+    if (has_failed_) {
+        close();
+    } else if (ngx_exiting) {
+        finish();  // asked for when the worker was already to quit: a new one is to serve it
+    } else if (is_blocked()) {
+        group_->on_member_blocked(*this);
+    } else {
+        arm_ping(ping_);
+        group_->on_member_ready();
+    }
+    is_starting_ = false;
 }
 
 // ---- sending ----
@@ -89,8 +96,8 @@ std::size_t SubscribedStream::send(const FrameBatch& batch) {
     }
     const std::size_t sent = send_directly(batch.bytes);
     if (has_failed_ || sent == batch.bytes.size()) return batch.ends.size();
-    // The frame that was cut belongs to this stream now; those behind it do not.
-    const auto end = std::lower_bound(batch.ends.begin(), batch.ends.end(), sent == 0 ? 1 : sent);
+    // The first frame that is not sent, or not whole, belongs to this stream now; those behind it do not.
+    const auto end = std::upper_bound(batch.ends.begin(), batch.ends.end(), sent);
     keep_unsent(std::string_view(batch.bytes).substr(sent, *end - sent));
     wait_for_socket();
     return static_cast<std::size_t>(end - batch.ends.begin()) + 1;
@@ -127,8 +134,10 @@ void SubscribedStream::send_filtered(std::string_view bytes) {
     flush();
 }
 
+// TLS takes bytes into a buffer of its own before the socket does.
 bool SubscribedStream::has_filtered_bytes() const noexcept {
-    return ngx_buf_size(&filtered_) != 0 || request_->out != nullptr;
+    return ngx_buf_size(&filtered_) != 0 || request_->out != nullptr ||
+           (request_->connection->buffered & NGX_LOWLEVEL_BUFFERED) != 0;
 }
 
 // Sends what was kept. Without a failure, `is_blocked` says whether there is still some.
@@ -152,23 +161,25 @@ void SubscribedStream::flush() {
 void SubscribedStream::on_progress() noexcept {
     last_sent_ = ngx_current_msec;
     ngx_event_t* wev = request_->connection->write;
-    // send_timeout counts from the last progress.
-    if (is_blocked() && wev->timer_set && !wev->cancelable) ngx_del_timer(wev);
+    // send_timeout counts from the last progress. A delay by limit_rate has the timer for itself.
+    if (is_blocked() && wev->timer_set && !wev->cancelable && !wev->delayed) ngx_del_timer(wev);
 }
 
 void SubscribedStream::wait_for_socket() noexcept {
     ngx_event_t* wev = request_->connection->write;
     if (!wev->delayed && (!wev->timer_set || wev->cancelable)) {
         if (wev->timer_set) ngx_del_timer(wev);
-        wev->cancelable = 0;
         ngx_add_timer(wev, send_timeout_);
     }
+    wev->cancelable = 0;
     if (ngx_handle_write_event(wev, 0) != NGX_OK) has_failed_ = true;
 }
 
-// An idle stream's write timer is its ping; it holds no worker that is to quit.
+// An idle stream's write timer is its ping; it holds no worker that is to quit. A delay by limit_rate
+// that is still running comes first.
 void SubscribedStream::arm_ping(ngx_msec_t after) noexcept {
     ngx_event_t* wev = request_->connection->write;
+    if (wev->delayed) return;
     if (wev->timer_set) ngx_del_timer(wev);
     if (ping_ == 0) return;
     wev->cancelable = 1;
@@ -186,8 +197,9 @@ void SubscribedStream::on_writable(ngx_http_request_t* r) noexcept {
         wev->timedout = 0;
         return stream.on_timer();
     }
-    if (wev->delayed || !stream.is_blocked()) return;
-    stream.after_flush();
+    if (wev->delayed) return;
+    if (stream.is_blocked()) return stream.after_flush();
+    if (!wev->timer_set) stream.arm_ping(stream.ping_);
 }
 
 void SubscribedStream::after_flush() noexcept {
@@ -228,15 +240,22 @@ void SubscribedStream::finish(bool was_dropped) noexcept {
         if (has_failed_) return close();
     }
     if (is_blocked()) return;
-    request_->connection->write->cancelable = 0;
-    const ngx_int_t rc = ngx_http_send_special(request_, NGX_HTTP_LAST);
-    ngx_http_finalize_request(request_, rc);
+    end_request(ngx_http_send_special(request_, NGX_HTTP_LAST));
 }
 
 void SubscribedStream::close() noexcept {
     detach();
-    request_->connection->write->cancelable = 0;
-    ngx_http_finalize_request(request_, request_->connection->timedout ? NGX_HTTP_REQUEST_TIME_OUT : NGX_HTTP_CLIENT_CLOSED_REQUEST);
+    end_request(request_->connection->timedout ? NGX_HTTP_REQUEST_TIME_OUT : NGX_HTTP_CLIENT_CLOSED_REQUEST);
+}
+
+// A failure is finished by a posted request, which nginx runs behind the handlers of the connection's
+// own events only; while the content handler is at work it must not run.
+void SubscribedStream::end_request(ngx_int_t rc) noexcept {
+    ngx_connection_t* c = request_->connection;
+    const bool is_in_content_handler = is_starting_;
+    c->write->cancelable = 0;
+    ngx_http_finalize_request(request_, rc);
+    if (!is_in_content_handler) ngx_http_run_posted_requests(c);
 }
 
 }  // namespace durable

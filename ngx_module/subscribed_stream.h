@@ -69,6 +69,7 @@ private:
     void arm_ping(ngx_msec_t after) noexcept;
     void on_timer() noexcept;
     void after_flush() noexcept;
+    void end_request(ngx_int_t rc) noexcept;
 
     ngx_http_request_t* request_;
     ReaderGroup* group_ = nullptr;
@@ -82,7 +83,7 @@ private:
     Framing framing_;
     bool is_direct_;             // straight to the socket, past the filters
     bool is_in_filters_ = false;
-    bool is_started_ = false;
+    bool is_starting_ = false;   // the content handler is at work, and the request outlives it
     bool is_ending_ = false;
     bool was_dropped_ = false;   // and has not been told
     bool has_failed_ = false;

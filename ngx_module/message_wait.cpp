@@ -42,6 +42,7 @@ MessageWait::~MessageWait() {
 }
 
 void MessageWait::look() {
+    if (call_.is_client_gone()) return call_.abandon();
     TakeOutcome outcome = TakeOutcome::cancelled;
     std::string text;
     {
@@ -129,13 +130,10 @@ void MessageWait::on_timeout(ngx_event_t* event) noexcept {
 }
 
 void MessageWait::wake() noexcept {
-    call_.resume([this] { look_if_wanted(); });
-}
-
-void MessageWait::look_if_wanted() {
-    if (call_.is_in_line()) return;  // its turn there comes first
-    if (call_.is_client_gone()) return call_.abandon();
-    call_.run();
+    call_.resume([this] {
+        if (call_.is_in_line()) return;  // its turn there comes first
+        call_.run();
+    });
 }
 
 void wait_for_message(HostCall& call, std::uint32_t timeout_ms) {

@@ -13,7 +13,8 @@ public:
     MessageWait(HostCall& call, std::uint64_t handle, std::uint32_t timeout_ms) noexcept;
     ~MessageWait();
 
-    // Looks for a message and answers, or waits for the next one. The call's work.
+    // Looks for a message and answers, or waits for the next one; but never takes one for a client that
+    // has left (C-23). The call's work.
     void look();
 
     void on_station_ready() noexcept override;
@@ -22,7 +23,6 @@ private:
     static void on_timeout(ngx_event_t* event) noexcept;
     static void on_posted(ngx_event_t* event) noexcept;
     void wake() noexcept;
-    void look_if_wanted();
     ErrorCode await(ZoneLock& lock, CursorRecord& cursor);
     void stop_awaiting() noexcept;
     void forget_station() noexcept;

@@ -145,6 +145,49 @@ END
     is($host->call(GET => 'channels/c', object => 'o')->{json}{subscriptions}, 0, 'C-14');
 }
 
+# C-23: what lay in the sockets when the worker came to look.
+{
+    my $host = HostCalls->start(workers => 1);
+    my ($worker) = $host->workers;
+    my ($event, $other) = map { $host->event } 1 .. 2;
+    my $handle = $event->subscribe('c');
+    my $stopped = sub {
+        my ($while) = @_;
+        kill 'STOP', $worker;
+        NginxProcess::wait_until(5, sub { NginxProcess::slurp("/proc/$worker/stat") =~ /\) T / });
+        $while->();
+        sleep 0.02;    # for the bytes to arrive
+        kill 'CONT', $worker;
+    };
+    for my $order ('publish first', 'leaving first') {
+        my $wait = $event->begin_wait($handle, 30000);
+        ok($wait->is_waiting, "C-23: one waits, $order");
+        my $publish;
+        my $publisher = sub { $publish = $other->begin(POST => 'channels/c/messages', body => $order) };
+        $host->take_client($worker);    # a connection is made while the worker still runs
+        $other->count('c');
+        $stopped->(sub {
+            $publisher->() if $order eq 'publish first';
+            $wait->drop;
+            $publisher->() if $order ne 'publish first';
+        });
+        is($publish->answer(5)->{json}{delivered}, 1, 'C-23: a publish counts the subscription');
+        my $answer;
+        until_true(sub { ($answer = $event->call(GET => "subscriptions/$handle/message?timeout=1000"))->{status} != 409 });
+        is($answer->{json}{text}, $order, 'C-23: the message stays');
+    }
+    is($other->publish('c', 'queued'), 1, 'C-23: with a message in the queue');
+    my $client = DurableClient->connect(port => $host->server->port);
+    $stopped->(sub {
+        $client->send_request('GET', "/durable/subscriptions/$handle/message?timeout=1000", headers => ['Durable-Event', $event->token]);
+        $client->close;
+    });
+    sleep 0.05;
+    is_deeply($event->wait_message($handle), [0, 'queued'], 'C-23: a call that was over before it began takes nothing');
+    $_->end for $event, $other;
+    $host->server->no_alerts;
+}
+
 # C-23 over HTTP/2: one stream of a connection leaves.
 {
     my $host = HostCalls->start(workers => 2, http => 'server { listen 127.0.0.1:{{port_h2}} http2; location /durable/ { durable_api; } }');

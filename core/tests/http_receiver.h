@@ -30,7 +30,8 @@ public:
         return "HTTP/1.1 " + std::to_string(code) + " Whatever\r\n" + headers + "Content-Length: 0\r\n\r\n";
     }
 
-    explicit HttpReceiver(Answer answer = [](const Request&, std::size_t) { return status(204); })
+    explicit HttpReceiver(
+        Answer answer = [](const Request&, std::size_t) { return status(204); }, bool starts = true)
         : answer_(std::move(answer)) {
         listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         sockaddr_in address{};
@@ -41,12 +42,17 @@ public:
         socklen_t size = sizeof address;
         ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
         port_ = ntohs(address.sin_port);
+        if (starts) start();
+    }
+
+    // Connections wait until then: for tests that must fork before there are threads.
+    void start() {
         thread_ = std::thread([this] { serve(); });
     }
 
     ~HttpReceiver() {
         stop_ = true;
-        thread_.join();
+        if (thread_.joinable()) thread_.join();
         for (const int held : held_) ::close(held);
         ::close(listener_);
     }

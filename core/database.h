@@ -35,7 +35,7 @@ public:
     [[nodiscard]] bool finish();
 
     bool has_failed() const noexcept { return error_code_ != SQLITE_OK; }
-    int error_code() const noexcept { return error_code_; }   // SQLite's extended code
+    int error_code() const noexcept { return error_code_; }  // SQLite's extended code
     const std::string& error() const noexcept { return error_text_; }
     void clear_error() noexcept;
     void fail(int code, std::string text);
@@ -77,12 +77,15 @@ public:
         return *this;
     }
 
-    [[nodiscard]] bool next();   // true: there is a row
-    bool run() { while (next()) {} return !database_.has_failed(); }
+    [[nodiscard]] bool next();  // true: there is a row
+    bool run() {
+        while (next()) {}
+        return !database_.has_failed();
+    }
 
     std::int64_t integer(int column) const noexcept { return sqlite3_column_int64(statement_, column); }
     bool is_null(int column) const noexcept { return sqlite3_column_type(statement_, column) == SQLITE_NULL; }
-    std::string text(int column) const;   // null is empty
+    std::string text(int column) const;  // null is empty
     std::optional<std::string> optional_text(int column) const;
     std::optional<std::int64_t> optional_integer(int column) const;
 
@@ -96,7 +99,10 @@ private:
     void bind(int index, std::nullptr_t) noexcept;
     template <class Value>
     void bind(int index, const std::optional<Value>& value) noexcept {
-        if (value) bind(index, *value); else bind(index, nullptr);
+        if (value)
+            bind(index, *value);
+        else
+            bind(index, nullptr);
     }
 
     Database& database_;

@@ -152,7 +152,8 @@ bool Deliverer::pump(std::int64_t now_ms) {
 // Neither kind may starve the other: each gets half of what is free, and what the other leaves.
 void Deliverer::claim(const HandlerSettings& handler, std::int64_t now_ms, std::vector<HandlerCall>& calls) {
     const auto own = [&] {
-        return std::count_if(calls.begin(), calls.end(), [&](const HandlerCall& call) { return call.handler == handler.name; });
+        return std::count_if(calls.begin(), calls.end(),
+                             [&](const HandlerCall& call) { return call.handler == handler.name; });
     };
     const auto left = [&] {
         return std::min(free_calls(handler.name) - own(),

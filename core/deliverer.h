@@ -53,15 +53,15 @@ private:
     const std::vector<HandlerSettings>& handlers_;
     std::int64_t calls_per_handler_;
     std::function<void()> wake_;
-    std::string configuration_;                      // digest of the handlers
+    std::string configuration_;  // digest of the handlers
     bool is_active_ = false;
-    bool is_leaving_ = false;                        // a newer configuration is there: no new calls
-    std::int64_t generation_ = 0;                    // of the store's configuration when the lock was taken
+    bool is_leaving_ = false;      // a newer configuration is there: no new calls
+    std::int64_t generation_ = 0;  // of the store's configuration when the lock was taken
     int free_ticks_ = 0;
-    std::map<std::string, std::int64_t> running_;    // calls by handler
-    std::set<std::int64_t> busy_rows_;               // `single` rows that are being called for
+    std::map<std::string, std::int64_t> running_;  // calls by handler
+    std::set<std::int64_t> busy_rows_;             // `single` rows that are being called for
     std::vector<std::pair<HandlerCall, CallResult>> ended_;
-    Webhooks webhooks_;                              // last: its destructor drops the calls
+    Webhooks webhooks_;  // last: its destructor drops the calls
 };
 
 }  // namespace durable

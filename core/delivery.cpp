@@ -87,8 +87,7 @@ std::int64_t backoff_ms(std::int64_t attempt) noexcept {
     return std::min(kMaxBackoffMs, std::int64_t{2000} << doublings);
 }
 
-bool Delivery::has_live_stream(const std::string& account, const std::optional<std::string>& app,
-                               std::int64_t now_ms) {
+bool Delivery::has_live_stream(const std::string& account, const std::optional<std::string>& app, std::int64_t now_ms) {
     Query query(database_, kIsLive);
     query.with(account, app, now_ms);
     return query.next();
@@ -206,8 +205,8 @@ bool Delivery::resolve_streams(std::int64_t now_ms) {
             // An offer that nobody took in time has had its chance; a lease that ran out may have another.
             const bool was_leased = query.integer(3) == static_cast<std::int64_t>(DeliveryStage::leased);
             const bool may_try = was_leased && query.integer(4) < kMaxStreamTries;
-            rows.push_back({query.integer(0),
-                            may_try && has_live_stream(query.text(1), query.optional_text(2), now_ms)});
+            rows.push_back(
+                {query.integer(0), may_try && has_live_stream(query.text(1), query.optional_text(2), now_ms)});
         }
     }
     for (const RunOut& row : rows) {

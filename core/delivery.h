@@ -26,11 +26,11 @@ inline constexpr std::int64_t kBroadcastMs = 60000;
 
 // Where the first delivery of a `single` row stands.
 enum class DeliveryStage : std::int64_t {
-    idle = 0,      // nothing is owed, or the row is suspended
-    offered = 1,   // to live streams, until next_at
-    leased = 2,    // to one live stream, until next_at
-    due = 3,       // for the handler, from next_at on
-    calling = 4,   // the handler is being called
+    idle = 0,     // nothing is owed, or the row is suspended
+    offered = 1,  // to live streams, until next_at
+    leased = 2,   // to one live stream, until next_at
+    due = 3,      // for the handler, from next_at on
+    calling = 4,  // the handler is being called
 };
 
 // One delivery that a live stream took.
@@ -45,7 +45,7 @@ struct HandlerCall {
     std::int64_t row = 0;
     std::int64_t delivery = 0;
     std::string handler;
-    std::string webhook_id;          // the same in every try
+    std::string webhook_id;  // the same in every try
     std::string body;
     bool is_gap = false;
 };

@@ -14,7 +14,7 @@
 namespace durable {
 namespace {
 
-constexpr std::uint64_t kMaxArrayIndex = 4294967294U;   // ECMA-262: 2^32 - 2
+constexpr std::uint64_t kMaxArrayIndex = 4294967294U;  // ECMA-262: 2^32 - 2
 
 bool is_digit(char byte) noexcept { return byte >= '0' && byte <= '9'; }
 bool is_space(char byte) noexcept { return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r'; }
@@ -336,7 +336,7 @@ void append_es_number(std::string& out, double number) {
         out += "null";
         return;
     }
-    if (number == 0) number = 0;   // -0 is written as 0
+    if (number == 0) number = 0;  // -0 is written as 0
     if (number < 0) out += '-';
     char buffer[32];
     const auto result = std::to_chars(buffer, buffer + sizeof buffer, std::fabs(number), std::chars_format::scientific);

@@ -17,16 +17,16 @@ struct EsValue {
 
     Type type = Type::null;
     bool boolean = false;
-    double number = 0;               // infinite where the text exceeds a double
-    std::string text;                // WTF-8
+    double number = 0;  // infinite where the text exceeds a double
+    std::string text;   // WTF-8
     std::vector<EsValue> items;
-    std::vector<std::pair<std::string, EsValue>> members;   // unique, in ECMAScript's order
-    std::string_view source;         // the value's own text within the parsed one
+    std::vector<std::pair<std::string, EsValue>> members;  // unique, in ECMAScript's order
+    std::string_view source;                               // the value's own text within the parsed one
 
     bool is_null() const noexcept { return type == Type::null; }
     bool is_string() const noexcept { return type == Type::string; }
     bool is_object() const noexcept { return type == Type::object; }
-    const EsValue* find(std::string_view name) const noexcept;   // nullptr: no such member
+    const EsValue* find(std::string_view name) const noexcept;  // nullptr: no such member
 };
 
 // nullopt when the text is not JSON or not UTF-8. `source` members point into `text`.

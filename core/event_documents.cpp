@@ -23,7 +23,10 @@ void append_text(std::string& out, std::string_view name, std::string_view text)
 
 void append_optional(std::string& out, std::string_view name, const std::optional<std::string>& text) {
     append_name(out, name);
-    if (text) append_es_string(out, *text); else out += "null";
+    if (text)
+        append_es_string(out, *text);
+    else
+        out += "null";
 }
 
 void append_integer(std::string& out, std::string_view name, const std::optional<std::int64_t>& number) {
@@ -126,8 +129,8 @@ void append_event(std::string& out, const LoggedEvent& event, std::string_view h
     out += '}';
 }
 
-void append_delivery_frame(std::string& out, std::string_view sub_id, const LoggedEvent& event,
-                           std::string_view holder, bool needs_ack) {
+void append_delivery_frame(std::string& out, std::string_view sub_id, const LoggedEvent& event, std::string_view holder,
+                           bool needs_ack) {
     out += "event: delivery\nid: " + std::to_string(event.seq) + "\ndata: {";
     append_text(out, "subId", sub_id);
     append_name(out, "event");

@@ -24,7 +24,7 @@ inline constexpr std::int64_t kMaxPageLimit = 200;
 // `limit`, `cursor`, `after`, `includeTotal` (E-20 to E-22, E-29).
 struct PageRequest {
     std::int64_t limit = kDefaultPageLimit;
-    std::int64_t after = 0;      // rows with a greater key
+    std::int64_t after = 0;  // rows with a greater key
     bool wants_total = false;
 };
 [[nodiscard]] Refusal parse_page_request(std::string_view query, std::string_view cursor_name, PageRequest& page);
@@ -48,7 +48,7 @@ struct SuspensionRequest {
     std::string account;
     std::optional<std::string> app;
     std::string subject_prefix;
-    std::string reason;          // empty: any, for resume only
+    std::string reason;  // empty: any, for resume only
 };
 [[nodiscard]] Refusal parse_suspension(std::string_view body, bool needs_reason, SuspensionRequest& request);
 
@@ -59,8 +59,8 @@ void append_subscription(std::string& out, const SubscriptionRow& row);
 void append_event(std::string& out, const LoggedEvent& event, std::string_view holder);
 
 // `{"subId","event"[,"ackRequired":true,"ackId"]}` as one server-sent event of type `delivery` (E-30).
-void append_delivery_frame(std::string& out, std::string_view sub_id, const LoggedEvent& event,
-                           std::string_view holder, bool needs_ack);
+void append_delivery_frame(std::string& out, std::string_view sub_id, const LoggedEvent& event, std::string_view holder,
+                           bool needs_ack);
 
 // `event: gap`; `seq` is where the stream goes on.
 void append_stream_gap_frame(std::string& out, std::int64_t seq, std::string_view reason);

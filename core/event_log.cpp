@@ -21,7 +21,7 @@ constexpr char kAppendGap[] =
     "INSERT INTO events(uuid, name, op, account, ts, only_sub, reason)"
     " SELECT ?2, 'g' || subject, 'gap', account, ?4, id, ?3 FROM subscriptions WHERE id = ?1";
 constexpr char kPrefixLengths[] = "SELECT length FROM prefix_lengths";
-#define DURABLE_MATCH_COLUMNS \
+#define DURABLE_MATCH_COLUMNS                                                                              \
     "SELECT id, sub_id, account, app, is_single, to_socket, to_worker, handler, suspended_reason, subject" \
     " FROM subscriptions WHERE "
 #define DURABLE_MATCH_TOKEN \
@@ -34,8 +34,7 @@ constexpr char kFloor[] = "SELECT value FROM meta WHERE key = 'log_floor'";
 constexpr char kSetFloor[] = "UPDATE meta SET value = ?1 WHERE key = 'log_floor'";
 constexpr char kRead[] = "SELECT " DURABLE_EVENT_COLUMNS " FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2";
 constexpr char kFind[] = "SELECT " DURABLE_EVENT_COLUMNS " FROM events WHERE seq = ?1";
-constexpr char kByName[] =
-    "SELECT " DURABLE_EVENT_COLUMNS " FROM events WHERE name = ?1 AND seq > ?2 ORDER BY seq";
+constexpr char kByName[] = "SELECT " DURABLE_EVENT_COLUMNS " FROM events WHERE name = ?1 AND seq > ?2 ORDER BY seq";
 constexpr char kNamesBetween[] = "SELECT seq FROM events WHERE name >= ?1 AND name < ?2 AND seq > ?3";
 constexpr char kFromsBetween[] =
     "SELECT seq FROM events WHERE from_name >= ?1 AND from_name < ?2 AND seq > ?3 AND from_name IS NOT NULL";
@@ -194,7 +193,7 @@ std::vector<std::int64_t> EventLog::positions(const Subject& subject, std::int64
     } else {
         const std::string below = subject.name == "/" ? start : start + '/';
         for (const char* sql : {kNamesBetween, kFromsBetween}) {
-            if (below != start) add(sql, start, start + '\x01');   // no name holds control characters
+            if (below != start) add(sql, start, start + '\x01');  // no name holds control characters
             add(sql, below, end_of_prefix(below));
         }
     }

@@ -44,8 +44,7 @@ public:
     // Every unexpired row that wants the event and is older than it, of all accounts the event reaches or of `account`
     // only; suspended ones too. A gap is wanted by its row alone.
     [[nodiscard]] std::vector<MatchedRow> matching_rows(const LoggedEvent& event,
-                                                        const std::optional<std::string>& account,
-                                                        std::int64_t now_ms);
+                                                        const std::optional<std::string>& account, std::int64_t now_ms);
 
     // The last position given to an event, 0 before the first.
     [[nodiscard]] std::int64_t head();

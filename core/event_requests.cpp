@@ -94,8 +94,9 @@ Refusal read_targets(const EsValue& body, NewSubscription& wanted) {
     }
     if (value->type != EsValue::Type::array || value->items.empty()) return {ErrorCode::invalid_targets, {}};
     for (const EsValue& item : value->items) {
-        const bool is_allowed = item.is_string() && (item.text == "socket" || (item.text == "worker" && wanted.handler) ||
-                                                     (item.text == "push" && !wanted.is_single));
+        const bool is_allowed =
+            item.is_string() && (item.text == "socket" || (item.text == "worker" && wanted.handler) ||
+                                 (item.text == "push" && !wanted.is_single));
         if (!is_allowed) return {ErrorCode::invalid_targets, item.is_string() ? item.text : std::string()};
         if (std::find(wanted.targets.begin(), wanted.targets.end(), item.text) == wanted.targets.end()) {
             wanted.targets.push_back(item.text);
@@ -104,7 +105,8 @@ Refusal read_targets(const EsValue& body, NewSubscription& wanted) {
     return {};
 }
 
-Refusal check_handler(const EsValue& body, const std::vector<HandlerSettings>& handlers, const NewSubscription& wanted) {
+Refusal check_handler(const EsValue& body, const std::vector<HandlerSettings>& handlers,
+                      const NewSubscription& wanted) {
     std::optional<std::string> hash;
     if (Refusal refusal = read_text(body, "handlerHash", hash); refusal.is_refused()) return refusal;
     if (!wanted.handler) return {};

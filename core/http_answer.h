@@ -18,7 +18,7 @@ public:
 
     State feed(std::string_view bytes);
 
-    int status() const noexcept { return status_; }               // 0 until the head is there
+    int status() const noexcept { return status_; }  // 0 until the head is there
     const std::string& retry_after() const noexcept { return retry_after_; }
 
 private:
@@ -30,7 +30,7 @@ private:
     std::size_t max_head_;
     std::size_t max_body_;
     std::string head_;
-    std::string tail_;            // the last bytes of a chunked body
+    std::string tail_;  // the last bytes of a chunked body
     bool has_head_ = false;
     bool is_chunked_ = false;
     bool has_length_ = false;

@@ -41,9 +41,9 @@ public:
 private:
     struct Stream {
         Caller caller;
-        std::optional<Subject> session;   // none: the caller's persistent rows
-        std::string sub_id;               // of a session
-        std::string owner;                // names the stream in leases
+        std::optional<Subject> session;  // none: the caller's persistent rows
+        std::string sub_id;              // of a session
+        std::string owner;               // names the stream in leases
         std::int64_t position = 0;
         bool is_ready = true;
         std::string frames;
@@ -65,7 +65,7 @@ private:
     std::string owner_;
     Send send_;
     std::map<std::uint64_t, Stream> streams_;
-    std::map<std::pair<std::string, std::string>, int> scopes_;   // persistent streams by account and app
+    std::map<std::pair<std::string, std::string>, int> scopes_;  // persistent streams by account and app
 };
 
 }  // namespace durable

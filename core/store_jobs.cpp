@@ -44,7 +44,8 @@ void StoreWorker::run_jobs() {
         }
         QueuedJob* last = next + 1;
         const bool reads = is_read(next->job);
-        while (last != end && last - next < kMaxBatch && is_read(last->job) == reads && !is_stream_job(last->job)) ++last;
+        while (last != end && last - next < kMaxBatch && is_read(last->job) == reads && !is_stream_job(last->job))
+            ++last;
         run_batch(next, last);
         next = last;
     }
@@ -160,7 +161,8 @@ Completion StoreWorker::unsubscribe(const UnsubscribeJob& job) {
 
 Completion StoreWorker::list(const ListJob& job) {
     PageRequest request;
-    if (Refusal refusal = parse_page_request(job.query, "cursor", request); refusal.is_refused()) return refuse(refusal);
+    if (Refusal refusal = parse_page_request(job.query, "cursor", request); refusal.is_refused())
+        return refuse(refusal);
     const SubscriptionStore::Page page = subscriptions_.list(job.caller, request, settings_.now_ms());
     std::string body = "{\"items\":[";
     for (const SubscriptionRow& row : page.rows) {

@@ -122,8 +122,8 @@ bool migrate(Database& database) {
     if (!database.run("BEGIN IMMEDIATE")) return false;
     const int version = user_version(database);
     if (version > kSchemaVersion) {
-        database.fail(SQLITE_ERROR, "the file is of version " + std::to_string(version) + ", newer than this module's " +
-                                        std::to_string(kSchemaVersion));
+        database.fail(SQLITE_ERROR, "the file is of version " + std::to_string(version) +
+                                        ", newer than this module's " + std::to_string(kSchemaVersion));
     } else if (version == 0 && has_tables(database)) {
         database.fail(SQLITE_ERROR, "the file is an SQLite database of something else");
     } else if (version == 0) {
@@ -141,9 +141,10 @@ bool migrate(Database& database) {
 bool open_store(Database& database, const std::string& path) {
     if (!database.open(path)) return false;
     // 16 MiB of page cache; the journal is cut back after a burst.
-    const bool is_ready = database.run("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-                                       "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16384;"
-                                       "PRAGMA journal_size_limit = 67108864; PRAGMA trusted_schema = OFF;") &&
+    const bool is_ready = database.run(
+                              "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+                              "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16384;"
+                              "PRAGMA journal_size_limit = 67108864; PRAGMA trusted_schema = OFF;") &&
                           migrate(database);
     if (!is_ready) database.close();
     return is_ready;

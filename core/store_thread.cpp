@@ -90,7 +90,8 @@ void* thread_main(void* given) {
     try {
         StoreWorker(shared.settings, shared).run();
     } catch (const std::exception& error) {
-        shared.complete({{Completion::Kind::notice, 0, 0, true, std::string("durable: store thread ended: ") + error.what()}});
+        shared.complete(
+            {{Completion::Kind::notice, 0, 0, true, std::string("durable: store thread ended: ") + error.what()}});
     }
     if (!shared.stop.load()) shared.die();
     return nullptr;
@@ -130,7 +131,7 @@ bool StoreThread::start() {
     auto holder = std::make_unique<std::shared_ptr<Shared>>(shared_);
     shared.is_started = create_blocked(shared.thread, holder.get()) == 0;
     if (shared.is_started) {
-        holder.release();   // the thread's own
+        holder.release();  // the thread's own
     } else {
         shared.is_dead = true;
     }

@@ -116,7 +116,7 @@ struct StoreSettings {
 class StoreThread {
 public:
     explicit StoreThread(StoreSettings settings);
-    ~StoreThread();   // stops it
+    ~StoreThread();  // stops it
     StoreThread(const StoreThread&) = delete;
     StoreThread& operator=(const StoreThread&) = delete;
 

@@ -22,7 +22,7 @@ struct Caller {
 struct HandlerSettings {
     std::string name;
     std::string url;
-    std::string secret;              // the key's own bytes; empty: not signed
+    std::string secret;  // the key's own bytes; empty: not signed
     std::int64_t timeout_ms = 30000;
 };
 
@@ -56,7 +56,7 @@ struct SubscriptionRow {
     std::optional<std::string> app;
     std::string subject;
     bool is_single = false;
-    std::string targets;                     // comma-separated, in order
+    std::string targets;  // comma-separated, in order
     std::optional<std::string> handler;
     std::optional<std::string> context;
     std::int64_t created_at = 0;
@@ -70,10 +70,10 @@ struct LoggedEvent {
     std::int64_t seq = 0;
     std::string uuid;
     EventSubject subject;
-    std::optional<std::string> account;      // whom it reaches; none: everyone
-    std::optional<std::string> publisher;    // the account that published it, for `self`
-    std::optional<std::string> data;         // compact JSON text
-    std::int64_t ts = 0;                     // ms
+    std::optional<std::string> account;    // whom it reaches; none: everyone
+    std::optional<std::string> publisher;  // the account that published it, for `self`
+    std::optional<std::string> data;       // compact JSON text
+    std::int64_t ts = 0;                   // ms
     std::optional<std::int64_t> only_sub;
     std::string reason;
 

@@ -97,8 +97,7 @@ void StoreWorker::on_notify(int fd, short, void* self) {
     auto* worker = static_cast<StoreWorker*>(self);
     if (worker->should_stop()) return;
     char events[4096];
-    while (::read(fd, events, sizeof events) > 0) {
-    }
+    while (::read(fd, events, sizeof events) > 0) {}
     if (worker->others_have_committed()) worker->pump();
 }
 

@@ -31,7 +31,7 @@ struct QueuedJob {
 // The two ends of the queue between the event loop and the thread.
 class StoreQueue {
 public:
-    virtual int wake_fd() const noexcept = 0;                // readable: there are jobs, or it is time to stop
+    virtual int wake_fd() const noexcept = 0;  // readable: there are jobs, or it is time to stop
     virtual std::vector<QueuedJob> take_jobs() = 0;
     virtual void complete(std::vector<Completion> completions) = 0;
     virtual const std::atomic<bool>& stop_flag() const noexcept = 0;
@@ -104,7 +104,7 @@ private:
     std::int64_t next_sweep_at_ = 0;
     std::string last_failure_;
     bool is_configured_ = false;
-    bool has_changed_ = false;        // this round wrote something that others may wait for
+    bool has_changed_ = false;  // this round wrote something that others may wait for
     std::deque<QueuedJob> jobs_;
 
     Database database_;

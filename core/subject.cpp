@@ -147,7 +147,8 @@ std::size_t start_of_tail(std::string_view text, std::size_t characters) noexcep
     std::size_t at = text.size();
     for (; characters > 0; --characters) {
         if (at == 0) return std::string_view::npos;
-        do --at; while (at > 0 && is_continuation(text[at]));
+        do --at;
+        while (at > 0 && is_continuation(text[at]));
     }
     return at;
 }

@@ -23,10 +23,10 @@ enum class SubjectKind : std::uint8_t { exact, prefix, tree, glob };
 // What a subscription watches.
 struct Subject {
     SubjectKind kind = SubjectKind::exact;
-    std::string text;      // as it was given
-    std::string name;      // topic name, topic prefix without its `*`, or the anchor's path
-    std::string pattern;   // kind glob: the part right of the anchor, else empty
-    std::string op;        // empty: every operation
+    std::string text;     // as it was given
+    std::string name;     // topic name, topic prefix without its `*`, or the anchor's path
+    std::string pattern;  // kind glob: the part right of the anchor, else empty
+    std::string op;       // empty: every operation
 
     bool is_topic() const noexcept { return kind == SubjectKind::exact || kind == SubjectKind::prefix; }
 };
@@ -39,9 +39,9 @@ struct ParsedSubject {
 // What an event is about.
 struct EventSubject {
     bool is_topic = true;
-    std::string name;   // topic name, or path
-    std::string from;   // fs moves: where it came from, else empty
-    std::string op;     // fs: always set; topic: empty or what the emitter said
+    std::string name;  // topic name, or path
+    std::string from;  // fs moves: where it came from, else empty
+    std::string op;    // fs: always set; topic: empty or what the emitter said
 };
 
 struct ParsedEventSubject {

@@ -17,18 +17,19 @@ constexpr char kInsert[] =
     " handler, context, created_at, expires_at, created_seq)"
     " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,"
     " coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0))";
-#define DURABLE_ROW_COLUMNS \
+#define DURABLE_ROW_COLUMNS                                                                                 \
     "id, sub_id, app, subject, is_single, targets, handler, context, created_at, expires_at, suspended_at," \
     " suspended_reason"
 constexpr char kListAccount[] =
-    "SELECT " DURABLE_ROW_COLUMNS " FROM subscriptions"
+    "SELECT " DURABLE_ROW_COLUMNS
+    " FROM subscriptions"
     " WHERE account = ?1 AND id > ?2 AND (expires_at IS NULL OR expires_at > ?3) ORDER BY id LIMIT ?4";
 constexpr char kListApp[] =
-    "SELECT " DURABLE_ROW_COLUMNS " FROM subscriptions"
+    "SELECT " DURABLE_ROW_COLUMNS
+    " FROM subscriptions"
     " WHERE account = ?1 AND id > ?2 AND (expires_at IS NULL OR expires_at > ?3) AND app = ?5 ORDER BY id LIMIT ?4";
 #undef DURABLE_ROW_COLUMNS
-constexpr char kFind[] =
-    "SELECT id FROM subscriptions WHERE sub_id = ?1 AND account = ?2 AND (?3 IS NULL OR app = ?3)";
+constexpr char kFind[] = "SELECT id FROM subscriptions WHERE sub_id = ?1 AND account = ?2 AND (?3 IS NULL OR app = ?3)";
 constexpr char kRemove[] = "DELETE FROM subscriptions WHERE id = ?1";
 
 std::string joined(const std::vector<std::string>& targets) {

@@ -86,8 +86,8 @@ std::vector<SuspendedRow> suspended_rows(Query& query) {
     return rows;
 }
 
-std::int64_t resume_rows_of(Database& database, Delivery& delivery, const std::string& handler,
-                            std::string_view reason, std::int64_t now_ms) {
+std::int64_t resume_rows_of(Database& database, Delivery& delivery, const std::string& handler, std::string_view reason,
+                            std::int64_t now_ms) {
     std::vector<SuspendedRow> rows;
     {
         Query query(database, kSuspendedOf);
@@ -98,9 +98,7 @@ std::int64_t resume_rows_of(Database& database, Delivery& delivery, const std::s
 
 }  // namespace
 
-void cut_backlog(Database& database, std::int64_t row) {
-    Query(database, kCut).with(row, kMaxSuspendedBacklog).run();
-}
+void cut_backlog(Database& database, std::int64_t row) { Query(database, kCut).with(row, kMaxSuspendedBacklog).run(); }
 
 void suspend_row(Database& database, std::int64_t row, std::string_view reason, std::int64_t now_ms) {
     Query(database, kSuspend).with(row, now_ms / 1000, reason).run();
@@ -153,7 +151,8 @@ std::int64_t apply_handlers(Database& database, Delivery& delivery, const std::v
     auto changed = static_cast<std::int64_t>(orphans.size());
     for (const HandlerSettings& handler : handlers) {
         changed += resume_rows_of(database, delivery, handler.name, kHandlerNotFound, now_ms);
-        const auto old = std::find_if(known.begin(), known.end(), [&](const auto& one) { return one.first == handler.name; });
+        const auto old =
+            std::find_if(known.begin(), known.end(), [&](const auto& one) { return one.first == handler.name; });
         if (old == known.end() || old->second != definition_of(handler)) {
             changed += resume_rows_of(database, delivery, handler.name, kFailures, now_ms);
         }
@@ -168,10 +167,18 @@ bool sweep(Database& database, std::int64_t now_ms) {
         query.run();
         most = std::max(most, database.changed_rows());
     };
-    { Query query(database, kDropExpired); drop(query.with(now_s, kSweepStep)); }
-    { Query query(database, kDropSuspended); drop(query.with(now_s - kSuspendedRowS, kSweepStep)); }
-    { Query query(database, kDropOldBacklog);
-      drop(query.with(now_ms - kNoCreditBacklogMs, now_ms - kBacklogMs, kSweepStep)); }
+    {
+        Query query(database, kDropExpired);
+        drop(query.with(now_s, kSweepStep));
+    }
+    {
+        Query query(database, kDropSuspended);
+        drop(query.with(now_s - kSuspendedRowS, kSweepStep));
+    }
+    {
+        Query query(database, kDropOldBacklog);
+        drop(query.with(now_ms - kNoCreditBacklogMs, now_ms - kBacklogMs, kSweepStep));
+    }
     Query(database, kDropDeadScopes).with(now_ms - 60000).run();
     Query(database, kDropDeadOwners).with(now_ms - 60000).run();
     return most >= kSweepStep;

@@ -91,7 +91,8 @@ public:
         bufferevent_enable(connection_, EV_READ | EV_WRITE);
         const std::string text = request_text(handler, *url, call_, now_ms_ / 1000);
         bufferevent_write(connection_, text.data(), text.size());
-        if (bufferevent_socket_connect_hostname(connection_, state_.dns, AF_UNSPEC, url->host.c_str(), url->port) != 0) {
+        if (bufferevent_socket_connect_hostname(connection_, state_.dns, AF_UNSPEC, url->host.c_str(), url->port) !=
+            0) {
             const timeval now = to_timeval(0);
             evtimer_add(timer_, &now);
         }
@@ -102,8 +103,8 @@ private:
         if (url.is_secure) {
             SSL* tls = new_tls(state_.tls, url.host);
             if (tls == nullptr) return false;
-            connection_ = bufferevent_openssl_socket_new(state_.base, -1, tls, BUFFEREVENT_SSL_CONNECTING,
-                                                         kBufferOptions);
+            connection_ =
+                bufferevent_openssl_socket_new(state_.base, -1, tls, BUFFEREVENT_SSL_CONNECTING, kBufferOptions);
             // Many servers close without a TLS goodbye; the answer's own length says whether it is whole.
             if (connection_ != nullptr) bufferevent_openssl_set_allow_dirty_shutdown(connection_, 1);
         } else {

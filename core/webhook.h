@@ -24,10 +24,10 @@ inline constexpr std::size_t kMaxAnswerBody = 1048576;
 
 struct WebhookUrl {
     bool is_secure = false;
-    std::string host;         // a name or an address, without brackets
+    std::string host;  // a name or an address, without brackets
     std::uint16_t port = 80;
-    std::string authority;    // for the Host header
-    std::string target;       // path and query
+    std::string authority;  // for the Host header
+    std::string target;     // path and query
 };
 
 // http:// and https:// only, no user information; a fragment is dropped. nullopt otherwise.
@@ -45,7 +45,7 @@ public:
     using Done = std::function<void(const HandlerCall&, const CallResult&)>;
 
     explicit Webhooks(event_base* base);
-    ~Webhooks();   // drops every call that runs; their `done` is not called
+    ~Webhooks();  // drops every call that runs; their `done` is not called
     Webhooks(const Webhooks&) = delete;
     Webhooks& operator=(const Webhooks&) = delete;
 

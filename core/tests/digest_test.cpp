@@ -30,8 +30,8 @@ public:
     }
 
     void base64_gives_the_vectors_of_rfc_4648() {
-        const char* const rows[][2] = {{"", ""},         {"f", "Zg=="},     {"fo", "Zm8="},
-                                       {"foo", "Zm9v"},  {"foob", "Zm9vYg=="}, {"foobar", "Zm9vYmFy"}};
+        const char* const rows[][2] = {{"", ""},        {"f", "Zg=="},        {"fo", "Zm8="},
+                                       {"foo", "Zm9v"}, {"foob", "Zm9vYg=="}, {"foobar", "Zm9vYmFy"}};
         for (const auto& row : rows) {
             CPPUNIT_ASSERT_EQUAL(std::string(row[1]), durable::base64_encode(row[0]));
             CPPUNIT_ASSERT(durable::base64_decode(row[1]) == std::string(row[0]));

@@ -33,7 +33,9 @@ public:
             {R"("\u0000\u001f\b\f\n\r\t\"\\")", R"("\u0000\u001f\b\f\n\r\t\"\\")"},
             {R"("\ud83d\ude00 \uD83D x\ude00 \ud83d\ud83d\ude00")", R"("😀 \ud83d x\ude00 \ud83d😀")"},
             {R"("\u2028")", "\"\xE2\x80\xA8\""},
-            {"[ ]", "[]"}, {"{ }", "{}"}, {"[null,true,false]", "[null,true,false]"},
+            {"[ ]", "[]"},
+            {"{ }", "{}"},
+            {"[null,true,false]", "[null,true,false]"},
             {R"({"__proto__":1,"":2})", R"({"__proto__":1,"":2})"},
         };
         for (const auto& row : rows) CPPUNIT_ASSERT_EQUAL(std::string(row[1]), rewritten(row[0]));
@@ -42,11 +44,27 @@ public:
     // E-10
     void numbers_are_written_as_ecmascript_would_E_10() {
         const char* const rows[][2] = {
-            {"-0", "0"}, {"0", "0"}, {"1.0", "1"}, {"1e3", "1000"}, {"-1.50", "-1.5"}, {"0.1", "0.1"},
-            {"123456789012345678901", "123456789012345680000"}, {"1e21", "1e+21"}, {"1e20", "100000000000000000000"},
-            {"0.000001", "0.000001"}, {"0.0000001", "1e-7"}, {"1.5e-7", "1.5e-7"}, {"1e400", "null"}, {"-1e400", "null"},
-            {"1e-400", "0"}, {"5e-324", "5e-324"}, {"1.7976931348623157e308", "1.7976931348623157e+308"},
-            {"9007199254740993", "9007199254740992"}, {"12.34E+1", "123.4"}, {"0.1e1", "1"}, {"0e999999999999", "0"},
+            {"-0", "0"},
+            {"0", "0"},
+            {"1.0", "1"},
+            {"1e3", "1000"},
+            {"-1.50", "-1.5"},
+            {"0.1", "0.1"},
+            {"123456789012345678901", "123456789012345680000"},
+            {"1e21", "1e+21"},
+            {"1e20", "100000000000000000000"},
+            {"0.000001", "0.000001"},
+            {"0.0000001", "1e-7"},
+            {"1.5e-7", "1.5e-7"},
+            {"1e400", "null"},
+            {"-1e400", "null"},
+            {"1e-400", "0"},
+            {"5e-324", "5e-324"},
+            {"1.7976931348623157e308", "1.7976931348623157e+308"},
+            {"9007199254740993", "9007199254740992"},
+            {"12.34E+1", "123.4"},
+            {"0.1e1", "1"},
+            {"0e999999999999", "0"},
         };
         for (const auto& row : rows) CPPUNIT_ASSERT_EQUAL(std::string(row[1]), rewritten(row[0]));
     }
@@ -54,10 +72,32 @@ public:
     // E-5
     void what_is_not_json_is_refused_E_5() {
         using namespace std::string_literals;
-        for (const std::string& bad :
-             {""s, " "s, "{"s, "[1,]"s, "{\"a\":1,}"s, "{a:1}"s, "'a'"s, "01"s, "+1"s, ".5"s, "1."s, "1e"s, "-"s, "nul"s,
-              "\"\n\""s, "\"\\x\""s, "\"\\u12g4\""s, "\"\\u12\""s, "\"a"s, "1 2"s, "\"\xff\""s, "\"\xED\xA0\x80\""s,
-              "\xEF\xBB\xBF{}"s, "NaN"s, "\0"s, std::string(1025, '[') + std::string(1025, ']')}) {
+        for (const std::string& bad : {""s,
+                                       " "s,
+                                       "{"s,
+                                       "[1,]"s,
+                                       "{\"a\":1,}"s,
+                                       "{a:1}"s,
+                                       "'a'"s,
+                                       "01"s,
+                                       "+1"s,
+                                       ".5"s,
+                                       "1."s,
+                                       "1e"s,
+                                       "-"s,
+                                       "nul"s,
+                                       "\"\n\""s,
+                                       "\"\\x\""s,
+                                       "\"\\u12g4\""s,
+                                       "\"\\u12\""s,
+                                       "\"a"s,
+                                       "1 2"s,
+                                       "\"\xff\""s,
+                                       "\"\xED\xA0\x80\""s,
+                                       "\xEF\xBB\xBF{}"s,
+                                       "NaN"s,
+                                       "\0"s,
+                                       std::string(1025, '[') + std::string(1025, ']')}) {
             CPPUNIT_ASSERT_EQUAL_MESSAGE(bad, "refused"s, rewritten(bad));
         }
         CPPUNIT_ASSERT(rewritten(std::string(1024, '[') + std::string(1024, ']')) != "refused");
@@ -69,14 +109,15 @@ public:
         CPPUNIT_ASSERT(durable::utf16_less("a", "aa"));
         CPPUNIT_ASSERT(!durable::utf16_less("a", "a"));
         CPPUNIT_ASSERT(durable::utf16_less("", "a"));
-        CPPUNIT_ASSERT(durable::utf16_less("😀", "\xEF\xBF\xBD"));   // U+1F600 before U+FFFD
+        CPPUNIT_ASSERT(durable::utf16_less("😀", "\xEF\xBF\xBD"));  // U+1F600 before U+FFFD
         CPPUNIT_ASSERT(!durable::utf16_less("\xEF\xBF\xBD", "😀"));
-        CPPUNIT_ASSERT(durable::utf16_less("\xED\x9F\xBF", "😀"));   // U+D7FF before it
+        CPPUNIT_ASSERT(durable::utf16_less("\xED\x9F\xBF", "😀"));  // U+D7FF before it
     }
 
     void compacting_keeps_strings_and_numbers() {
-        CPPUNIT_ASSERT_EQUAL(std::string(R"({"a b":[1.00,"x \" y\\",10000000000000000001]})"),
-                             durable::compact_json("{ \"a b\" :\n[ 1.00,\t\"x \\\" y\\\\\" , 10000000000000000001 ] }"));
+        CPPUNIT_ASSERT_EQUAL(
+            std::string(R"({"a b":[1.00,"x \" y\\",10000000000000000001]})"),
+            durable::compact_json("{ \"a b\" :\n[ 1.00,\t\"x \\\" y\\\\\" , 10000000000000000001 ] }"));
     }
 
     void sources_are_the_values_own_text() {

@@ -74,17 +74,20 @@ public:
 
     // E-12, E-19
     void a_subscription_object_has_every_member_E_12_E_19() {
-        const auto made = store_->subscribe(R"({"subject":"fs:/a/*.txt:write","context":{"b":1,"a":"é"},"extra":1})", "alice", "app1");
+        const auto made = store_->subscribe(R"({"subject":"fs:/a/*.txt:write","context":{"b":1,"a":"é"},"extra":1})",
+                                            "alice", "app1");
         expect(200, "", made);
         const std::string sub_id = StoreProbe::member(made.body, "subId");
         CPPUNIT_ASSERT_EQUAL(std::string("app1#"), sub_id.substr(0, 5));
         CPPUNIT_ASSERT_EQUAL(std::size_t{41}, sub_id.size());
         const std::string created = StoreProbe::member(made.body, "createdAt");
         CPPUNIT_ASSERT_EQUAL(
-            "{\"subId\":\"" + sub_id + R"(","subject":"fs:/a/*.txt:write","anchor":{"uid":"/a","path":"/a"},"match":"*.txt",)"
-            R"("op":"write","targets":["socket"],"delivery":"broadcast","handlerName":null,"appUid":"app1",)"
-            R"("contextKeys":["a","b"],"contextHash":"763b30b943411fdf63233e3efb0d4068c1e60276f92f43a57909712f567befba",)"
-            "\"createdAt\":" + created + R"(,"expiresAt":null,"suspendedAt":null,"suspendedReason":null})",
+            "{\"subId\":\"" + sub_id +
+                R"(","subject":"fs:/a/*.txt:write","anchor":{"uid":"/a","path":"/a"},"match":"*.txt",)"
+                R"("op":"write","targets":["socket"],"delivery":"broadcast","handlerName":null,"appUid":"app1",)"
+                R"("contextKeys":["a","b"],"contextHash":"763b30b943411fdf63233e3efb0d4068c1e60276f92f43a57909712f567befba",)"
+                "\"createdAt\":" +
+                created + R"(,"expiresAt":null,"suspendedAt":null,"suspendedReason":null})",
             made.body);
         const auto plain = store_->subscribe(R"({"subject":"topic:a"})");
         CPPUNIT_ASSERT_EQUAL(std::string("user#"), StoreProbe::member(plain.body, "subId").substr(0, 5));
@@ -92,7 +95,8 @@ public:
         CPPUNIT_ASSERT(plain.body.find(R"("contextKeys":null,"contextHash":null)") != std::string::npos);
         store_->subscribe(R"({"subject":"topic:a"})");
         CPPUNIT_ASSERT_EQUAL(std::size_t{2}, count(list(), "\"topic:a\""));
-        CPPUNIT_ASSERT(store_->subscribe(R"({"subject":"topic:a","context":[1]})").body.find("\"contextKeys\":[]") != std::string::npos);
+        CPPUNIT_ASSERT(store_->subscribe(R"({"subject":"topic:a","context":[1]})").body.find("\"contextKeys\":[]") !=
+                       std::string::npos);
     }
 
     // E-5
@@ -120,16 +124,21 @@ public:
         }
         refused(400, "invalid_targets",
                 R"({"subject":"topic:a","delivery":"single","handlerName":"hook","targets":["push"]})");
-        CPPUNIT_ASSERT(store_->subscribe(R"({"subject":"topic:a","targets":["push","socket","push"]})").body.find(R"(["push","socket"])") != std::string::npos);
-        CPPUNIT_ASSERT(store_->subscribe(R"({"subject":"topic:a","handlerName":"hook"})").body.find(R"(["socket","worker"])") != std::string::npos);
+        CPPUNIT_ASSERT(store_->subscribe(R"({"subject":"topic:a","targets":["push","socket","push"]})")
+                           .body.find(R"(["push","socket"])") != std::string::npos);
+        CPPUNIT_ASSERT(
+            store_->subscribe(R"({"subject":"topic:a","handlerName":"hook"})").body.find(R"(["socket","worker"])") !=
+            std::string::npos);
     }
 
     // E-9
     void handlers_must_be_configured_E_9() {
         refused(404, "events_handler_not_found", R"({"subject":"topic:a","handlerName":"none"})");
-        refused(409, "events_handler_hash_mismatch", R"({"subject":"topic:a","handlerName":"hook","handlerHash":"00"})");
+        refused(409, "events_handler_hash_mismatch",
+                R"({"subject":"topic:a","handlerName":"hook","handlerHash":"00"})");
         const std::string hash = durable::sha256_hex(kHandlers[0].url);
-        expect(200, "", store_->subscribe(R"({"subject":"topic:a","handlerName":"hook","handlerHash":")" + hash + "\"}"));
+        expect(200, "",
+               store_->subscribe(R"({"subject":"topic:a","handlerName":"hook","handlerHash":")" + hash + "\"}"));
     }
 
     // E-10, E-19
@@ -144,14 +153,16 @@ public:
         broken.context = "{broken";
         std::string text;
         durable::append_subscription(text, broken);
-        CPPUNIT_ASSERT(text.find("\"contextKeys\":null,\"contextHash\":\"" + durable::sha256_hex("{broken")) != std::string::npos);
+        CPPUNIT_ASSERT(text.find("\"contextKeys\":null,\"contextHash\":\"" + durable::sha256_hex("{broken")) !=
+                       std::string::npos);
     }
 
     // E-11, E-23
     void expiries_lie_in_the_future_E_11_E_23() {
         const std::int64_t now = StoreProbe::real_now() / 1000;
-        for (const std::string& bad : {std::to_string(now - 1), std::string("\"1999-01-01\""), std::string("true"),
-                                       std::string("\"soon\""), std::string("1e400"), std::string("[]"), std::string("\"\"")}) {
+        for (const std::string& bad :
+             {std::to_string(now - 1), std::string("\"1999-01-01\""), std::string("true"), std::string("\"soon\""),
+              std::string("1e400"), std::string("[]"), std::string("\"\"")}) {
             refused(400, "invalid_expires_at", R"({"subject":"topic:a","expiresAt":)" + bad + "}");
         }
         const auto made = store_->subscribe(R"({"subject":"topic:a","expiresAt":)" + std::to_string(now + 100) + ".9}");
@@ -231,14 +242,16 @@ public:
         std::vector<std::string> seen;
         for (int page = 0; page < 10; ++page) {
             const std::string body = list(query);
-            for (std::size_t at = body.find("\"subId\":\""); at != std::string::npos; at = body.find("\"subId\":\"", at + 1)) {
+            for (std::size_t at = body.find("\"subId\":\""); at != std::string::npos;
+                 at = body.find("\"subId\":\"", at + 1)) {
                 seen.push_back(body.substr(at + 9, body.find('"', at + 9) - at - 9));
             }
             const std::string cursor = StoreProbe::member(body.substr(body.rfind(']')), "cursor");
             if (cursor == "missing") break;
             // One row that was listed goes, one that comes later is added.
             store_->call(durable::UnsubscribeJob{{"alice", std::nullopt}, R"({"subId":")" + seen.back() + "\"}"});
-            if (page == 0) ids.push_back(StoreProbe::member(store_->subscribe(R"({"subject":"topic:b"})").body, "subId"));
+            if (page == 0)
+                ids.push_back(StoreProbe::member(store_->subscribe(R"({"subject":"topic:b"})").body, "subId"));
             query = "limit=3&cursor=" + cursor;
         }
         CPPUNIT_ASSERT(ids == seen);
@@ -251,13 +264,15 @@ public:
         for (const char* bad : {"limit=0", "limit=-1", "limit=", "limit=ten", "limit=1.5", "limit=00", "cursor=%25",
                                 "cursor=a", "cursor=bm90anNvbg=="}) {
             const auto refused_page = store_->call(durable::ListJob{{"alice", std::nullopt}, bad});
-            CPPUNIT_ASSERT_EQUAL_MESSAGE(bad, std::string("bad_request"), StoreProbe::member(refused_page.body, "code"));
+            CPPUNIT_ASSERT_EQUAL_MESSAGE(bad, std::string("bad_request"),
+                                         StoreProbe::member(refused_page.body, "code"));
         }
         for (int i = 0; i < 51; ++i) store_->subscribe(R"({"subject":"topic:a"})");
         CPPUNIT_ASSERT_EQUAL(std::size_t{50}, count(list(), "subId"));
         CPPUNIT_ASSERT_EQUAL(std::size_t{51}, count(list("limit=99999999999999999999"), "subId"));
-        for (const std::string& cursor : {durable::base64_encode("{}"), durable::base64_encode("{\"id\":\"x\"}"),
-                                          durable::base64_encode("[1]"), durable::base64_encode("{\"id\":-1}"), std::string()}) {
+        for (const std::string& cursor :
+             {durable::base64_encode("{}"), durable::base64_encode("{\"id\":\"x\"}"), durable::base64_encode("[1]"),
+              durable::base64_encode("{\"id\":-1}"), std::string()}) {
             CPPUNIT_ASSERT_EQUAL(std::size_t{50}, count(list("cursor=" + cursor), "subId"));
         }
         const std::string cursor = durable::base64_encode("{\"id\":50}");
@@ -280,8 +295,10 @@ public:
         const std::string second = publish(R"({"subject":"topic:a:b","account":"bob"})");
         CPPUNIT_ASSERT_EQUAL(std::string("2"), StoreProbe::member(second, "seq"));
         CPPUNIT_ASSERT_EQUAL(std::string("1"), StoreProbe::member(second, "matched"));
-        CPPUNIT_ASSERT_EQUAL(std::string("1"), StoreProbe::member(publish(R"({"subject":"fs:/d/x/y.txt:write"})"), "matched"));
-        CPPUNIT_ASSERT_EQUAL(std::string("2"), StoreProbe::member(publish(R"({"subject":"fs:/e/y:move","from":"/d/y.txt"})"), "matched"));
+        CPPUNIT_ASSERT_EQUAL(std::string("1"),
+                             StoreProbe::member(publish(R"({"subject":"fs:/d/x/y.txt:write"})"), "matched"));
+        CPPUNIT_ASSERT_EQUAL(std::string("2"),
+                             StoreProbe::member(publish(R"({"subject":"fs:/e/y:move","from":"/d/y.txt"})"), "matched"));
         CPPUNIT_ASSERT_EQUAL(std::string("0"), StoreProbe::member(publish(R"({"subject":"fs:/d/y:add"})"), "matched"));
         expect(400, "invalid_subject_op", store_->publish(R"({"subject":"fs:/d/y"})"));
         expect(400, "invalid_subject", store_->publish(R"({"subject":"fs:/e:move","from":"d"})"));
@@ -305,16 +322,26 @@ public:
         expect(200, "", emit("fs:/dir/", "add", std::nullopt));
         expect(400, "invalid_subject_op", emit("fs:/x", "mkcol", "alice"));
         const auto fetched = store_->call(durable::FetchJob{{"alice", std::nullopt}, "subject=fs:/"});
-        CPPUNIT_ASSERT(fetched.body.find(R"("subject":"fs:/new:move","op":"move","path":"/new","from":"/old","data":null,"self":true)") != std::string::npos);
-        CPPUNIT_ASSERT(fetched.body.find(R"("subject":"fs:/dir:add","op":"add","path":"/dir","data":null,"self":false)") != std::string::npos);
-        CPPUNIT_ASSERT_EQUAL(std::size_t{1}, count(store_->call(durable::FetchJob{{"bob", std::nullopt}, "subject=fs:/"}).body, "\"id\""));
+        CPPUNIT_ASSERT(
+            fetched.body.find(
+                R"("subject":"fs:/new:move","op":"move","path":"/new","from":"/old","data":null,"self":true)") !=
+            std::string::npos);
+        CPPUNIT_ASSERT(
+            fetched.body.find(R"("subject":"fs:/dir:add","op":"add","path":"/dir","data":null,"self":false)") !=
+            std::string::npos);
+        CPPUNIT_ASSERT_EQUAL(
+            std::size_t{1},
+            count(store_->call(durable::FetchJob{{"bob", std::nullopt}, "subject=fs:/"}).body, "\"id\""));
     }
 
     // E-29
     void fetch_pages_through_what_was_missed_E_29() {
-        for (int i = 0; i < 7; ++i) publish(R"({"subject":"topic:a:)" + std::to_string(i) + R"(","data": [ 1.0, "x y" ]})");
+        for (int i = 0; i < 7; ++i)
+            publish(R"({"subject":"topic:a:)" + std::to_string(i) + R"(","data": [ 1.0, "x y" ]})");
         publish(R"({"subject":"topic:a:other","account":"bob"})");
-        const auto fetch = [&](const std::string& query) { return store_->call(durable::FetchJob{{"alice", std::nullopt}, query}); };
+        const auto fetch = [&](const std::string& query) {
+            return store_->call(durable::FetchJob{{"alice", std::nullopt}, query});
+        };
         const std::string first = fetch("subject=topic:a:*&limit=3").body;
         CPPUNIT_ASSERT_EQUAL(std::size_t{3}, count(first, "\"topic\""));
         CPPUNIT_ASSERT(first.find(R"("data":[1.0,"x y"])") != std::string::npos);
@@ -333,17 +360,19 @@ public:
         std::vector<std::uint64_t> ids;
         for (int i = 0; i < 4500; ++i) {
             const bool is_rare = i % 1500 == 1400;
-            ids.push_back(store_->submit(durable::PublishJob{is_rare ? R"({"subject":"fs:/rare/x:move","from":"/left/y"})"
-                                                                      : R"({"subject":"topic:noise"})"}));
+            ids.push_back(store_->submit(durable::PublishJob{
+                is_rare ? R"({"subject":"fs:/rare/x:move","from":"/left/y"})" : R"({"subject":"topic:noise"})"}));
         }
         for (const std::uint64_t id : ids) CPPUNIT_ASSERT_EQUAL(200, store_->answer_of(id).status);
         publish(R"({"subject":"topic:last:one"})");
         for (const char* subject : {"fs:/rare", "fs:/left", "fs:/", "fs:/rare/*", "fs:/left/y"}) {
-            const auto fetched = store_->call(durable::FetchJob{{"alice", std::nullopt}, std::string("subject=") + subject});
+            const auto fetched =
+                store_->call(durable::FetchJob{{"alice", std::nullopt}, std::string("subject=") + subject});
             CPPUNIT_ASSERT_EQUAL_MESSAGE(subject, std::size_t{3}, count(fetched.body, "\"path\""));
         }
         for (const char* subject : {"topic:last:one", "topic:last*"}) {
-            const auto fetched = store_->call(durable::FetchJob{{"alice", std::nullopt}, std::string("subject=") + subject});
+            const auto fetched =
+                store_->call(durable::FetchJob{{"alice", std::nullopt}, std::string("subject=") + subject});
             CPPUNIT_ASSERT_EQUAL_MESSAGE(subject, std::size_t{1}, count(fetched.body, "\"topic\""));
         }
     }
@@ -353,7 +382,9 @@ public:
         store_.reset();
         store_ = std::make_unique<StoreProbe>(folder_.store(), kHandlers, durable::Retention{60000, 5});
         for (int i = 0; i < 20; ++i) publish(R"({"subject":"topic:a"})");
-        const auto kept = [&] { return count(store_->call(durable::FetchJob{{"a", std::nullopt}, "subject=topic:a"}).body, "\"topic\""); };
+        const auto kept = [&] {
+            return count(store_->call(durable::FetchJob{{"a", std::nullopt}, "subject=topic:a"}).body, "\"topic\"");
+        };
         for (int i = 0; i < 50 && kept() > 5; ++i) store_->collect(100);
         CPPUNIT_ASSERT_EQUAL(std::size_t{5}, kept());
         store_->advance(61000);
@@ -367,8 +398,10 @@ public:
         store_->subscribe(R"({"subject":"topic:a"})", "alice", "app1");
         store_->subscribe(R"({"subject":"topic:b"})", "alice");
         store_->subscribe(R"({"subject":"topic:a"})", "bob");
-        CPPUNIT_ASSERT_EQUAL(std::string("1"), changed(R"({"account":"alice","app":"app1","reason":"no_credit"})", true));
-        CPPUNIT_ASSERT_EQUAL(std::string("1"), changed(R"({"account":"alice","subjectPrefix":"topic:","reason":"failures"})", true));
+        CPPUNIT_ASSERT_EQUAL(std::string("1"),
+                             changed(R"({"account":"alice","app":"app1","reason":"no_credit"})", true));
+        CPPUNIT_ASSERT_EQUAL(std::string("1"),
+                             changed(R"({"account":"alice","subjectPrefix":"topic:","reason":"failures"})", true));
         CPPUNIT_ASSERT_EQUAL(std::string("0"), changed(R"({"account":"alice","reason":"failures"})", true));
         CPPUNIT_ASSERT(list().find(R"("suspendedReason":"no_credit")") != std::string::npos);
         CPPUNIT_ASSERT_EQUAL(std::string("1"), StoreProbe::member(publish(R"({"subject":"topic:a"})"), "matched"));
@@ -378,8 +411,8 @@ public:
         CPPUNIT_ASSERT_EQUAL(std::string("0"), changed(R"({"account":"alice","reason":"permission_revoked"})", true));
         CPPUNIT_ASSERT_EQUAL(std::string("0"), changed(R"({"account":"alice"})", false));
         CPPUNIT_ASSERT_EQUAL(std::string("2"), StoreProbe::member(list("includeTotal=true"), "total"));
-        for (const char* bad : {R"({"account":"alice"})", R"({"reason":"failures"})", R"({"account":"alice","reason":"bored"})",
-                                R"({"account":"alice","reason":1})", "[]"}) {
+        for (const char* bad : {R"({"account":"alice"})", R"({"reason":"failures"})",
+                                R"({"account":"alice","reason":"bored"})", R"({"account":"alice","reason":1})", "[]"}) {
             expect(400, "bad_request", store_->call(durable::SuspendJob{bad}));
         }
     }

@@ -47,8 +47,10 @@ class EventsDeliveryTest : public CppUnit::TestFixture {
     std::unique_ptr<HttpReceiver> handler_;
     std::unique_ptr<StoreProbe> store_;
 
-    void start(HttpReceiver::Answer answer = [](const HttpReceiver::Request&, std::size_t) { return HttpReceiver::status(204); },
-               std::int64_t timeout_ms = 2000) {
+    void start(
+        HttpReceiver::Answer answer = [](const HttpReceiver::Request&,
+                                         std::size_t) { return HttpReceiver::status(204); },
+        std::int64_t timeout_ms = 2000) {
         handler_ = std::make_unique<HttpReceiver>(std::move(answer));
         store_ = std::make_unique<StoreProbe>(folder_.store(), handlers(timeout_ms));
     }
@@ -82,7 +84,9 @@ class EventsDeliveryTest : public CppUnit::TestFixture {
         }
         return handler_->requests().size() >= calls;
     }
-    static std::string data_of(const HttpReceiver::Request& request) { return StoreProbe::member(request.body, "data"); }
+    static std::string data_of(const HttpReceiver::Request& request) {
+        return StoreProbe::member(request.body, "data");
+    }
 
 public:
     void tearDown() override {
@@ -101,8 +105,10 @@ public:
 
     // E-34
     void statuses_settle_reject_or_fail_E_34() {
-        for (const int status : {200, 204, 299}) CPPUNIT_ASSERT(durable::judge_status(status) == CallResult::Kind::settled);
-        for (const int status : {400, 404, 410, 422, 499}) CPPUNIT_ASSERT(durable::judge_status(status) == CallResult::Kind::rejected);
+        for (const int status : {200, 204, 299})
+            CPPUNIT_ASSERT(durable::judge_status(status) == CallResult::Kind::settled);
+        for (const int status : {400, 404, 410, 422, 499})
+            CPPUNIT_ASSERT(durable::judge_status(status) == CallResult::Kind::rejected);
         for (const int status : {301, 304, 307, 408, 425, 429, 500, 503, 600}) {
             CPPUNIT_ASSERT(durable::judge_status(status) == CallResult::Kind::failed);
         }
@@ -115,8 +121,9 @@ public:
         CPPUNIT_ASSERT_EQUAL(std::string("[::1]:8443"), url->authority);
         const auto plain = durable::parse_webhook_url("http://example.test/x/y");
         CPPUNIT_ASSERT(plain && plain->port == 80 && plain->host == "example.test" && plain->target == "/x/y");
-        for (const char* bad : {"", "ftp://a/", "http://", "http:///x", "http://u@h/", "http://h:0/", "http://h:99999/",
-                                "http://h:/", "http://h:1x/", "http://h/a b", "http://[::1/", "http://h/\r\nX: y", "h/x"}) {
+        for (const char* bad :
+             {"", "ftp://a/", "http://", "http:///x", "http://u@h/", "http://h:0/", "http://h:99999/", "http://h:/",
+              "http://h:1x/", "http://h/a b", "http://[::1/", "http://h/\r\nX: y", "h/x"}) {
             CPPUNIT_ASSERT_MESSAGE(bad, !durable::parse_webhook_url(bad));
         }
     }
@@ -138,7 +145,8 @@ public:
         CPPUNIT_ASSERT(std::abs(std::stoll(timestamp) - StoreProbe::real_now() / 1000) < 10);
         const std::string mac = durable::hmac_sha256("secret", id + '.' + timestamp + '.' + request.body);
         CPPUNIT_ASSERT_EQUAL("v1," + durable::base64_encode(mac), HttpReceiver::header(request, "webhook-signature"));
-        CPPUNIT_ASSERT(store_->call(durable::ListJob{{"alice", std::nullopt}, ""}).body.find("hidden") == std::string::npos);
+        CPPUNIT_ASSERT(store_->call(durable::ListJob{{"alice", std::nullopt}, ""}).body.find("hidden") ==
+                       std::string::npos);
         CPPUNIT_ASSERT(store_->notices().find("hidden") == std::string::npos);
     }
 
@@ -170,13 +178,16 @@ public:
         for (int i = 0; i < 30; ++i) publish(std::to_string(i));
         CPPUNIT_ASSERT(handler_->wait_for(30));
         const auto requests = handler_->requests();
-        for (int i = 0; i < 30; ++i) CPPUNIT_ASSERT_EQUAL(std::to_string(i), data_of(requests[static_cast<std::size_t>(i)]));
+        for (int i = 0; i < 30; ++i)
+            CPPUNIT_ASSERT_EQUAL(std::to_string(i), data_of(requests[static_cast<std::size_t>(i)]));
         CPPUNIT_ASSERT_EQUAL(1, most.load());
     }
 
     // E-34
     void a_failed_call_is_retried_with_the_same_id_E_34() {
-        start([](const HttpReceiver::Request&, std::size_t before) { return HttpReceiver::status(before < 2 ? 503 : 200); });
+        start([](const HttpReceiver::Request&, std::size_t before) {
+            return HttpReceiver::status(before < 2 ? 503 : 200);
+        });
         subscribe(R"(,"delivery":"single")");
         publish("1");
         publish("2");
@@ -190,8 +201,10 @@ public:
         store_->advance(1100);
         CPPUNIT_ASSERT(handler_->wait_for(4));
         const auto requests = handler_->requests();
-        CPPUNIT_ASSERT_EQUAL(HttpReceiver::header(requests[0], "webhook-id"), HttpReceiver::header(requests[2], "webhook-id"));
-        CPPUNIT_ASSERT(HttpReceiver::header(requests[2], "webhook-id") != HttpReceiver::header(requests[3], "webhook-id"));
+        CPPUNIT_ASSERT_EQUAL(HttpReceiver::header(requests[0], "webhook-id"),
+                             HttpReceiver::header(requests[2], "webhook-id"));
+        CPPUNIT_ASSERT(HttpReceiver::header(requests[2], "webhook-id") !=
+                       HttpReceiver::header(requests[3], "webhook-id"));
         CPPUNIT_ASSERT_EQUAL(std::string("2"), data_of(requests[3]));
     }
 
@@ -275,7 +288,9 @@ public:
 
     // E-35
     void five_failures_suspend_and_a_success_clears_the_run_E_35() {
-        start([](const HttpReceiver::Request&, std::size_t before) { return HttpReceiver::status(before == 4 ? 200 : 500); });
+        start([](const HttpReceiver::Request&, std::size_t before) {
+            return HttpReceiver::status(before == 4 ? 200 : 500);
+        });
         subscribe(R"(,"delivery":"single")");
         publish("1");
         CPPUNIT_ASSERT(advance_until(5));
@@ -289,7 +304,8 @@ public:
         store_->advance(600000);
         let_pass(300);
         CPPUNIT_ASSERT_EQUAL(std::size_t{10}, handler_->requests().size());
-        CPPUNIT_ASSERT_EQUAL(std::string("{\"changed\":1}"), store_->call(durable::ResumeJob{R"({"account":"alice"})"}).body);
+        CPPUNIT_ASSERT_EQUAL(std::string("{\"changed\":1}"),
+                             store_->call(durable::ResumeJob{R"({"account":"alice"})"}).body);
         CPPUNIT_ASSERT(handler_->wait_for(11));
         CPPUNIT_ASSERT_EQUAL(std::string("2"), data_of(handler_->requests()[10]));
     }
@@ -300,7 +316,9 @@ public:
         subscribe(R"(,"delivery":"single")");
         store_->call(durable::SuspendJob{R"({"account":"alice","reason":"no_credit"})"});
         std::vector<std::uint64_t> ids;
-        for (int i = 0; i < 130; ++i) ids.push_back(store_->submit(durable::PublishJob{R"({"subject":"topic:a","data":)" + std::to_string(i) + "}"}));
+        for (int i = 0; i < 130; ++i)
+            ids.push_back(
+                store_->submit(durable::PublishJob{R"({"subject":"topic:a","data":)" + std::to_string(i) + "}"}));
         for (const std::uint64_t id : ids) CPPUNIT_ASSERT_EQUAL(200, store_->answer_of(id).status);
         store_->call(durable::ResumeJob{R"({"account":"alice","reason":"no_credit"})"});
         CPPUNIT_ASSERT(handler_->wait_for(100));
@@ -334,7 +352,8 @@ public:
         store_.reset();
         store_ = std::make_unique<StoreProbe>(folder_.store());
         CPPUNIT_ASSERT_EQUAL(std::string("handler_not_found"), listed("suspendedReason"));
-        CPPUNIT_ASSERT_EQUAL(std::string("{\"changed\":0}"), store_->call(durable::ResumeJob{R"({"account":"alice"})"}).body);
+        CPPUNIT_ASSERT_EQUAL(std::string("{\"changed\":0}"),
+                             store_->call(durable::ResumeJob{R"({"account":"alice"})"}).body);
         publish("1");
         let_pass(200);
         CPPUNIT_ASSERT(handler_->requests().empty());
@@ -361,10 +380,12 @@ public:
 
     // E-36
     void a_second_thread_leaves_a_running_call_alone_E_36() {
-        start([](const HttpReceiver::Request&, std::size_t) {
-            std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-            return HttpReceiver::status(204);
-        }, 5000);
+        start(
+            [](const HttpReceiver::Request&, std::size_t) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+                return HttpReceiver::status(204);
+            },
+            5000);
         subscribe(R"(,"delivery":"single")");
         publish("1");
         let_pass(300);
@@ -420,7 +441,8 @@ public:
         std::string url = handler_->url();
         url.replace(0, 4, "https");
         store_.reset();
-        store_ = std::make_unique<StoreProbe>(folder_.store(), std::vector<durable::HandlerSettings>{{"hook", url, "secret", 500}});
+        store_ = std::make_unique<StoreProbe>(folder_.store(),
+                                              std::vector<durable::HandlerSettings>{{"hook", url, "secret", 500}});
         subscribe(R"(,"delivery":"single")");
         publish("1");
         for (int i = 0; i < 100 && listed("suspendedReason") == "null"; ++i) {

@@ -39,16 +39,20 @@ class EventsStreamsTest : public CppUnit::TestFixture {
     }
     std::vector<durable::HandlerSettings> handlers() const { return {{"hook", handler_->url(), "secret", 2000}}; }
     void publish(const std::string& topic, const std::string& data = "null", StoreProbe* on = nullptr) {
-        const auto done = (on != nullptr ? on : store_.get())->publish(R"({"subject":"topic:)" + topic + R"(","data":)" + data + "}");
+        const auto done =
+            (on != nullptr ? on : store_.get())->publish(R"({"subject":"topic:)" + topic + R"(","data":)" + data + "}");
         CPPUNIT_ASSERT_EQUAL_MESSAGE(done.body, 200, done.status);
     }
     std::string subscribe_single(const std::string& topic) {
-        const auto made = store_->subscribe(R"({"subject":"topic:)" + topic + R"(","delivery":"single","handlerName":"hook"})");
+        const auto made =
+            store_->subscribe(R"({"subject":"topic:)" + topic + R"(","delivery":"single","handlerName":"hook"})");
         CPPUNIT_ASSERT_EQUAL_MESSAGE(made.body, 200, made.status);
         return StoreProbe::member(made.body, "subId");
     }
     int acknowledge(const std::string& sub_id, const std::string& ack_id) {
-        return store_->call(durable::AckJob{{"alice", std::nullopt}, R"({"subId":")" + sub_id + R"(","id":")" + ack_id + "\"}"}).status;
+        return store_
+            ->call(durable::AckJob{{"alice", std::nullopt}, R"({"subId":")" + sub_id + R"(","id":")" + ack_id + "\"}"})
+            .status;
     }
     static std::string ack_id(const std::string& frames, const std::string& after) {
         return StoreProbe::member(frames.substr(frames.find(after)), "ackId");
@@ -112,7 +116,8 @@ public:
         publish("a", "1");
         for (const char* id : {"2", "abc", "-1", "1x", "99999999999999999999"}) {
             const std::uint64_t stream = store_->open_stream("topic:a", "alice", std::nullopt, id);
-            CPPUNIT_ASSERT_EQUAL_MESSAGE(id, std::string("event: gap\n"), store_->stream_text(stream, "\n\n").substr(0, 11));
+            CPPUNIT_ASSERT_EQUAL_MESSAGE(id, std::string("event: gap\n"),
+                                         store_->stream_text(stream, "\n\n").substr(0, 11));
             store_->submit(durable::CloseStreamJob{stream});
         }
         const std::uint64_t stream = store_->open_stream("topic:a", "alice", std::nullopt, "7");
@@ -136,8 +141,10 @@ public:
 
     // E-30
     void an_accounts_stream_carries_its_apps_E_30() {
-        const std::string one = StoreProbe::member(store_->subscribe(R"({"subject":"topic:a"})", "alice", "app1").body, "subId");
-        const std::string two = StoreProbe::member(store_->subscribe(R"({"subject":"topic:*"})", "alice", "app2").body, "subId");
+        const std::string one =
+            StoreProbe::member(store_->subscribe(R"({"subject":"topic:a"})", "alice", "app1").body, "subId");
+        const std::string two =
+            StoreProbe::member(store_->subscribe(R"({"subject":"topic:*"})", "alice", "app2").body, "subId");
         store_->subscribe(R"({"subject":"topic:a","targets":["push"]})", "alice");
         store_->subscribe(R"({"subject":"topic:a"})", "bob");
         const std::uint64_t account = store_->open_stream();
@@ -228,7 +235,8 @@ public:
         CPPUNIT_ASSERT_EQUAL(200, acknowledge(sub_id, id));
         CPPUNIT_ASSERT_EQUAL(200, acknowledge(sub_id, "no such id"));
         CPPUNIT_ASSERT_EQUAL(404, acknowledge("user#none", id));
-        const auto foreign = store_->call(durable::AckJob{{"bob", std::nullopt}, R"({"subId":")" + sub_id + R"(","id":"x"})"});
+        const auto foreign =
+            store_->call(durable::AckJob{{"bob", std::nullopt}, R"({"subId":")" + sub_id + R"(","id":"x"})"});
         CPPUNIT_ASSERT_EQUAL(404, foreign.status);
         CPPUNIT_ASSERT_EQUAL(400, store_->call(durable::AckJob{{"alice", std::nullopt}, R"({"subId":"x"})"}).status);
         let_pass(100);
@@ -243,7 +251,7 @@ public:
         CPPUNIT_ASSERT_EQUAL(std::size_t{1}, count(store_->stream_text(stream, "ackId"), "event: delivery"));
         store_->advance(59000);
         let_pass(1500);
-        CPPUNIT_ASSERT_EQUAL(std::size_t{2}, count(store_->stream_text(stream, "", 0) , "event: delivery") +
+        CPPUNIT_ASSERT_EQUAL(std::size_t{2}, count(store_->stream_text(stream, "", 0), "event: delivery") +
                                                  (handler_->requests().empty() ? 0 : 100));
         store_->advance(61000);
         CPPUNIT_ASSERT(handler_->wait_for(1));

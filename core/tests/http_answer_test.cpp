@@ -25,7 +25,8 @@ class HttpAnswerTest : public CppUnit::TestFixture {
 public:
     void an_answer_may_come_in_single_bytes() {
         durable::HttpAnswer answer(1000, 1000);
-        CPPUNIT_ASSERT(feed_all(answer, "HTTP/1.1 429 Slow Down\r\nretry-AFTER:  12 \r\nContent-Length: 2\r\n\r\no") == State::more);
+        CPPUNIT_ASSERT(feed_all(answer, "HTTP/1.1 429 Slow Down\r\nretry-AFTER:  12 \r\nContent-Length: 2\r\n\r\no") ==
+                       State::more);
         CPPUNIT_ASSERT_EQUAL(429, answer.status());
         CPPUNIT_ASSERT_EQUAL(std::string("12"), answer.retry_after());
         CPPUNIT_ASSERT(answer.feed("k") == State::complete);
@@ -52,13 +53,15 @@ public:
         durable::HttpAnswer answer(1000, 1000);
         CPPUNIT_ASSERT(answer.feed("HTTP/1.1 100 Continue\r\n\r\n") == State::more);
         CPPUNIT_ASSERT_EQUAL(0, answer.status());
-        CPPUNIT_ASSERT(answer.feed("HTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 204 Done\r\n\r\n") == State::complete);
+        CPPUNIT_ASSERT(answer.feed("HTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 204 Done\r\n\r\n") ==
+                       State::complete);
         CPPUNIT_ASSERT_EQUAL(204, answer.status());
     }
 
     void what_is_no_answer_is_broken() {
-        for (const char* text : {"SSH-2.0-x\r\n\r\n", "HTTP/2 200\r\n\r\n", "HTTP/1.1 2x0 OK\r\n\r\n", "HTTP/1.1 20\r\n\r\n",
-                                 "HTTP/1.1 099 Low\r\n\r\n", "HTTP/1.1 2000\r\n\r\n", "\r\n\r\n"}) {
+        for (const char* text :
+             {"SSH-2.0-x\r\n\r\n", "HTTP/2 200\r\n\r\n", "HTTP/1.1 2x0 OK\r\n\r\n", "HTTP/1.1 20\r\n\r\n",
+              "HTTP/1.1 099 Low\r\n\r\n", "HTTP/1.1 2000\r\n\r\n", "\r\n\r\n"}) {
             durable::HttpAnswer answer(1000, 1000);
             CPPUNIT_ASSERT_MESSAGE(text, answer.feed(text) == State::broken);
             CPPUNIT_ASSERT_EQUAL(0, answer.status());

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "ngx_module/filters.h"
+#include "ngx_module/http2_reset.h"
 #include "ngx_module/log.h"
 #include "ngx_module/pool.h"
 #include "ngx_module/response.h"
@@ -346,7 +347,9 @@ void EventStream::cut() noexcept {
             return;
         }
         reset_connection(c);
-    } else if (r->stream == nullptr) {
+    } else if (r->stream != nullptr) {
+        if (!reset_http2_stream(r)) c->error = 1;
+    } else {
         static_cast<void>(ngx_shutdown_socket(c->fd, NGX_WRITE_SHUTDOWN));
     }
 #if (NGX_HTTP_SSL)

@@ -31,8 +31,9 @@ constexpr char kClaimable[] =
 constexpr char kLease[] =
     "UPDATE subscriptions SET stage = 2, next_at = ?2, stream_tries = stream_tries + 1, lease_owner = ?3"
     " WHERE id = ?1";
+// As a lease that runs out now: another stream may have its turn before the handler.
 constexpr char kRelease[] =
-    "UPDATE subscriptions SET stage = 1, next_at = ?2, lease_owner = NULL WHERE lease_owner = ?1 AND stage = 2";
+    "UPDATE subscriptions SET next_at = ?2, lease_owner = NULL WHERE lease_owner = ?1 AND stage = 2";
 constexpr char kRunOut[] =
     "SELECT id, account, app, stage, stream_tries FROM subscriptions WHERE stage IN (1, 2) AND next_at <= ?1"
     " ORDER BY next_at LIMIT ?2";

@@ -152,7 +152,7 @@ private:
 
         auto channel = find(object, name);
         if (channel == nullptr && rule.messages != 0) {
-            if (objects_[object].channels.size() >= kMaxChannels) {
+            if (is_full(object)) {
                 CPPUNIT_ASSERT(result.outcome == ChannelOutcome::channel_limit);
                 forget_unneeded();
                 return;
@@ -163,6 +163,23 @@ private:
         if (channel != nullptr) append(objects_[object], *channel, text, rule, result);
         CPPUNIT_ASSERT_EQUAL(channel == nullptr ? 0u : channel->live, result.delivered);
         forget_unneeded();
+    }
+
+    // Whether the object can have no further channel. One that exists for its history alone has made room.
+    bool is_full(const std::string& key) {
+        auto& channels = objects_[key].channels;
+        if (channels.size() < kMaxChannels) return false;
+        for (auto at = channels.begin(); at != channels.end(); ++at) {
+            if (at->second->live != 0) continue;
+            const bool is_gone = workers_[0]->locked([&](ZoneLock& lock) {
+                const ObjectRecord* object = find_object(lock, key);
+                return object == nullptr || find_channel(lock, *object, at->first) == nullptr;
+            });
+            if (!is_gone) continue;
+            channels.erase(at);
+            return false;
+        }
+        return true;
     }
 
     void append(ModelObject& object, ModelChannel& channel, const std::string& text, const HistoryRule& rule,
@@ -204,7 +221,7 @@ private:
         // A reader from the past would also see what is only left for others, which the model does not keep.
         if (start.kind == StartAt::after && channel != nullptr && channel->live != 0) return forget_unneeded();
         const ChannelOutcome outcome = open_record(reader, name, start, is_subscription);
-        if (channel == nullptr && objects_[reader.object].channels.size() >= kMaxChannels) {
+        if (channel == nullptr && is_full(reader.object)) {
             CPPUNIT_ASSERT(outcome == ChannelOutcome::channel_limit);
         } else if (channel != nullptr && channel->live >= kMaxSubscriptions) {
             CPPUNIT_ASSERT(outcome == ChannelOutcome::subscription_limit);

@@ -35,7 +35,9 @@ sub start {
     $self->{server} = DurableServer->start(
         %args,
         http => "durable_zone main $zone; proxy_http_version 1.1; $http",
+        # A queue for each worker, or a busy machine would give all connections to one of them.
         server => <<"END",
+            listen 127.0.0.1:{{port_each}} reuseport;
             location /app/ { durable_object main \$arg_object; $location proxy_pass http://127.0.0.1:$port; }
             location /durable/ { durable_api; $api }
             location /of/ { durable_object main \$http_object; durable_api; $api }
@@ -76,7 +78,12 @@ sub choose_worker {
 sub take_client {
     my ($self, $pid) = @_;
     my $client = pop @{$self->{idle}{$pid} //= []};
-    return $client // $self->{server}->connect_to_worker($pid);
+    return $client // $self->connect_to_worker($pid);
+}
+
+sub connect_to_worker {
+    my ($self, $pid) = @_;
+    return $self->{server}->connect_to_worker($pid, port => $self->{server}->port('each'));
 }
 
 # object, worker (its pid), how: 'dies' for an application that ends without an answer.
@@ -84,7 +91,7 @@ sub event {
     my ($self, %args) = @_;
     my $name = 'e' . ++$self->{count};
     my $pid = $args{worker} // $self->choose_worker('any');
-    my $client = $self->{server}->connect_to_worker($pid);
+    my $client = $self->connect_to_worker($pid);
     my $path = $args{path} // "/app/$name" . ($args{how} ? "/$args{how}" : '');
     $path =~ s/NAME/$name/;
     $client->send_request($args{method} // 'GET', "$path?object=" . ($args{object} // 'o'), headers => $args{headers} // []);

@@ -70,12 +70,14 @@ sub until_true { return NginxProcess::wait_until(5, $_[0]) }
     my $host = HostCalls->start(workers => 2, location => 'durable_event_timeout 700ms;');
     my $started = time;
     my ($a, $late) = map { $host->event } 1 .. 2;
+    my $both_run = time;
     my $handle = $a->subscribe('c');
     my $wait = $a->begin_wait($handle, 30000);
     is_deeply($wait->message(5), $cancelled, 'C-14: at its time limit an event ends, and its wait is told');
     ok(time - $started >= 0.69, 'not before');
     is($host->call(GET => 'channels/c', object => 'o')->{json}{subscriptions}, 0, 'its subscriptions are over');
     is(refusal($a->call(POST => 'channels/c/subscriptions')), '401 unknown_event', 'its token too');
+    sleep 0.01 while time < $both_run + 0.75;
     is(refusal($late->call(POST => 'channels/c/subscriptions')), '401 unknown_event', 'also of one that made no call before');
     is($_->end->{status}, 200, 'the request itself goes on') for $a, $late;
     $host->server->no_alerts;

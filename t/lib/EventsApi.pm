@@ -32,7 +32,7 @@ my $json = JSON::PP->new->utf8->allow_nonref->canonical;
 sub json { $json }
 
 # workers; http, server: more configuration; events, store: parameters of durable_events and
-# durable_store; handlers: a text in place of the default ones.
+# durable_store; handlers: a text in place of the default ones; path of the store; identity: the account.
 sub start {
     my ($class, %args) = @_;
     my $self = bless {folder => tempdir('durable-hooks-XXXXXX', TMPDIR => 1, CLEANUP => 1)}, $class;
@@ -49,10 +49,11 @@ sub texts {
     my $port = $self->{app}->port;
     my $handlers = $args{handlers} // join ' ', map { "durable_handler h$_ http://127.0.0.1:$port/hook/h$_ secret=$secret timeout=5s;" } 0 .. 3;
     my $path = $args{path} // '{{prefix}}/store.db';
+    my $identity = $args{identity} // '$http_account';
     return (
         http => "durable_zone main 2m; durable_store $path $args{store}; $handlers $args{http}",
         server => <<"END",
-            location /events/ { durable_events $args{events}; durable_identity \$http_account \$http_app; }
+            location /events/ { durable_events $args{events}; durable_identity $identity \$http_app; }
             location /durable/ { durable_api; }
             $args{server}
 END

@@ -384,6 +384,10 @@ void expire_some_messages(ZoneLock& lock, std::uint64_t now_ms) noexcept {
 }
 
 bool shed_messages(ZoneLock& lock) noexcept {
+    if (!lock.root().untrimmed.empty()) {
+        free_leftovers(lock);
+        return true;
+    }
     ChannelRecord* channel = lock.root().keeping.pop_front();
     if (channel == nullptr) return false;
     for (int step = 0; step < kShedAtOnce && channel->kept != 0; ++step) {

@@ -126,7 +126,8 @@ bool expire_messages(ZoneLock& lock, ChannelRecord& channel, std::uint64_t now_m
 // Does so for some of the channels that keep messages, each time for others.
 void expire_some_messages(ZoneLock& lock, std::uint64_t now_ms) noexcept;
 
-// Drops some kept messages of any channel, since the zone is full (H-8). False when there are none.
+// Makes room in a full zone: frees some of what nobody can read any more, then some kept messages of
+// any channel (H-8). False when there are none.
 bool shed_messages(ZoneLock& lock) noexcept;
 
 inline bool lacks_memory(ChannelOutcome outcome) noexcept { return outcome == ChannelOutcome::no_memory; }

@@ -191,6 +191,8 @@ void WorkerZone::leave() noexcept {
 }
 
 ZoneAccess::~ZoneAccess() {
+    // What is left to free is freed soon, not with the next ticks.
+    if (zone_.is_claimed() && !lock_->root().untrimmed.empty()) lock_->wake(zone_.zone().self.slot);
     lock_.reset();
     if (wakes_.self || wakes_.count != 0) zone_.worker().wakeup().send(wakes_);
 }

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Event streams beside nginx's own directives: buffering, error pages, redirects, retries, caches,
+# rate limits, and connections that are used again.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+use DurableClient qw(http_request);
+use SseClient;
+use StreamApp;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $app = StreamApp->start(
+    # Streams two frames and then does what the path asks for.
+    then => sub {
+        my ($calls, $connection, $request) = @_;
+        my ($end, $how) = $request->{path} =~ /\?(\w+)-(\w+)/;
+        $connection->note("got $request->{path}");
+        $calls->start;
+        $connection->write("HTTP/1.1 200 OK\r\nX-Own: 1\r\nContent-Length: 4\r\n\r\n") if $how eq 'early';
+        $calls->write("data: 1\n\n");
+        sleep 0.6 if $how eq 'silent';
+        $calls->write("data: 2\n\n");
+        $calls->end if $end eq 'end';
+        return '' if $how =~ /silent|empty/;
+        $connection->write('late') if $how eq 'early';
+        $connection->respond(200, ['Cache-Control', 'max-age=100'], 'cached') if $how eq 'body';
+        $connection->respond(503) if $how eq 'fails';
+        $connection->die_now if $how eq 'dies';
+        $connection->respond(200, ['X-Accel-Redirect', "/$1"], 'x') if $how =~ /^to_(\w+)$/;
+        $connection->respond(200, undef, 'x' x 3_000_000) if $how eq 'huge';
+        $connection->write("HTTP/1.1 101 Up\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nraw bytes") and $connection->die_now
+            if $how eq 'upgrades';
+        return 'answered';
+    },
+    upload => sub {
+        my ($calls, $connection, $request) = @_;
+        $calls->start;
+        $calls->note(length $request->{body});
+        $calls->write("data: $request->{body}\n\n");
+        $calls->end;
+    },
+    slow => sub {
+        my ($calls) = @_;
+        $calls->start;
+        $calls->note(join ' ', map { $calls->write($_ x 4999 . "\n") } 'a' .. 'd');
+        $calls->end;
+    },
+    other => sub { my (undef, $connection) = @_; $connection->note('other was asked'); $connection->respond(200, undef, 'other'); 'answered' },
+);
+my $to = 'http://127.0.0.1:' . $app->port . '/app/';
+my $location = "durable_object main \$host; $StreamApp::TO_APP";
+my $server = $app->server(
+    workers => 2,
+    location => 'proxy_read_timeout 200ms;',
+    http => 'proxy_cache_path {{prefix}}/cache keys_zone=cache:1m; '
+        . 'upstream two { ' . "server 127.0.0.1:${\$app->port} max_fails=0; " x 2 . '} '
+        . 'upstream kept { ' . "server 127.0.0.1:${\$app->port} max_fails=0; " x 2 . 'keepalive 4; } ',
+    server => <<"CONF");
+        listen 127.0.0.1:{{port_slow}} sndbuf=8k;
+        location /unbuffered/ { $location proxy_buffering off; proxy_pass $to; }
+        location /request/ { $location proxy_request_buffering off; proxy_pass $to; }
+        location /two/ { $location proxy_read_timeout 200ms; proxy_next_upstream error timeout invalid_header http_500 http_503 non_idempotent; proxy_pass http://two/app/; }
+        location /kept/ { $location proxy_set_header Connection ''; proxy_read_timeout 200ms; proxy_next_upstream error timeout http_503; proxy_pass http://kept/app/; }
+        location /cached/ { $location proxy_cache cache; proxy_cache_lock on; proxy_cache_valid any 1h; proxy_cache_key \$uri; proxy_pass $to; add_header X-Cache \$upstream_cache_status; }
+        location /stored/ { $location proxy_store {{prefix}}/stored; proxy_pass $to; }
+        location /error_static/ { $location error_page 502 503 /fallback; proxy_intercept_errors on; proxy_pass $to; }
+        location /error_status/ { $location error_page 502 503 =200 /fallback; proxy_intercept_errors on; proxy_pass $to; }
+        location /error_named/ { $location error_page 502 503 \@fallback; proxy_intercept_errors on; proxy_pass $to; }
+        location /error_return/ { $location error_page 502 503 \@returns; proxy_intercept_errors on; proxy_pass $to; }
+        location /error_url/ { $location error_page 502 503 http://example.com/; proxy_intercept_errors on; proxy_pass $to; }
+        location \@fallback { rewrite ^ /app/other break; proxy_pass http://127.0.0.1:@{[$app->port]}; }
+        location \@returns { return 200 returned; }
+        location = /fallback { internal; root {{prefix}}; try_files /conf/nginx.conf =404; }
+        location = /static { internal; alias {{prefix}}/conf/nginx.conf; }
+        location = /proxied { internal; proxy_pass ${to}other; }
+        location = /durable_too { internal; $location proxy_pass ${to}other; }
+        location = /subscribed { internal; durable_object main x; durable_subscribe a; }
+        location /zipped/ { $location gzip on; gzip_types *; gzip_min_length 0; gzip_vary on; proxy_pass $to; }
+        location /rate/ { $location limit_rate 20k; proxy_buffering off; proxy_pass $to; }
+        location /upgrade/ { $location proxy_set_header Upgrade x; proxy_set_header Connection upgrade; proxy_pass $to; }
+        location /mirrored/ { $location mirror /mirror; proxy_pass $to; }
+        location = /mirror { internal; proxy_pass ${to}other; }
+        location /post/ { $location post_action /posted; proxy_pass $to; }
+        location = /posted { internal; proxy_pass ${to}other; }
+        location /expires/ { $location expires 1h; add_header X-Added yes; proxy_pass $to; }
+CONF
+my $port = $server->port;
+
+# Every way in which the application may answer behind its stream.
+my %after = (
+    empty => '', silent => '', early => '', body => '', fails => '', dies => '', huge => '',
+    map { ("to_$_" => '') } qw(static proxied durable_too subscribed nowhere),
+);
+for my $where (qw(same other)) {
+    for my $prefix (qw(app unbuffered request two kept cached stored mirrored expires
+                       error_static error_status error_named error_return error_url post)) {
+        for my $how (sort keys %after) {
+            next if $how =~ /^to_|huge/ && $prefix !~ /app|unbuffered|error_static|request/;
+            for my $end (qw(end open)) {
+                # proxy_read_timeout counts from an early answer on, while the head is the client's already.
+                my $what = "$prefix, $how, $end, $where";
+                my $client = DurableClient->connect(port => $port);
+                my $stream = SseClient->open(client => $client, path => "/$prefix/then/$where?$end-$how");
+                is($stream->status, 200, "$what: the head of the stream");
+                is(join(' ', $stream->next_texts(2, 5)), '1 2', "$what: its frames");
+                is($stream->wait_end(5), $end eq 'end' ? 'end' : 'cut', "$what: its end");
+                next if $end eq 'open' || $prefix eq 'request' || $client->is_eof;
+                my $next = eval { $client->request('GET', '/_worker') };
+                ok($next ? $next->{status} == 200 : $client->is_eof, "$what: the connection goes on, or is closed");
+            }
+        }
+    }
+}
+sleep 0.1;
+my @asked = grep { /other was asked/ } $app->notes;
+is(scalar @asked, 2 * 24, 'nobody else was asked, but by mirror and post_action');
+is(scalar(grep { m{got /app/then/\w+\?end-dies} } $app->notes), 2 * 15, 'the application was asked once for each')
+    or diag grep { m{got /app/then/\w+\?end-dies} } $app->notes;
+my @bad = grep { !m{" 200 } } grep { m{/then/} } split /^/, $server->access_log;
+is_deeply(\@bad, [], 'the access log has the status of the streams');
+
+# Cache
+for my $how (qw(body dies empty)) {
+    my $first = http_request($port, 'GET', "/cached/then/same?end-$how");
+    my $second = http_request($port, 'GET', "/cached/then/same?end-$how");
+    is($second->{body}, "data: 1\n\ndata: 2\n\n", "proxy_cache: nothing is stored ($how)");
+    isnt($second->{headers}{'x-cache'}, 'HIT', 'proxy_cache: no hit');
+}
+is(() = glob("$server->{prefix}/stored/*"), 0, 'proxy_store: nothing is stored');
+{
+    my $before = time;
+    my $slow = SseClient->open(port => $port, path => '/cached/then/same?end-silent');
+    my $second = http_request($port, 'GET', '/cached/then/same?end-empty');
+    is($second->{status}, 200, 'proxy_cache_lock: released at the start');
+    cmp_ok(time - $before, '<', 4, 'proxy_cache_lock: nobody waits for its timeout');
+    $slow->wait_end(5);
+}
+
+# gzip, limit_rate, headers
+my $response = http_request($port, 'GET', '/zipped/then/same?end-empty', headers => ['Accept-Encoding', 'gzip']);
+is($response->{headers}{'content-encoding'}, undef, 'gzip leaves streams alone');
+is($response->{body}, "data: 1\n\ndata: 2\n\n", 'and their bytes');
+$response = http_request($port, 'GET', '/expires/then/same?end-empty');
+is($response->{headers}{'x-added'}, 'yes', 'add_header and expires apply');
+{
+    my $before = time;
+    my $client = DurableClient->connect(port => $port);
+    $response = $client->request('GET', '/rate/slow/same');
+    ok($response->{body} eq join('', map { $_ x 4999 . "\n" } 'a' .. 'd'), 'limit_rate: all arrives');
+    is($app->results('slow', 1), '0 0 0 0', 'limit_rate: every write is answered');
+}
+{
+    my $stream = SseClient->open(port => $port, path => '/upgrade/then/same?open-upgrades', headers => ['Upgrade', 'x']);
+    is(join(' ', $stream->next_texts(2, 5)), '1 2', 'an upgrade behind a stream');
+    is($stream->wait_end(5), 'cut', 'makes no tunnel');
+}
+
+# Requests behind the stream
+{
+    my $client = DurableClient->connect(port => $port);
+    $client->write(join '', map { "GET $_ HTTP/1.1\r\nHost: localhost\r\n\r\n" }
+        '/app/then/same?end-empty', '/_worker', '/app/then/same?end-empty', '/_worker');
+    is($client->read_response(5)->{body}, "data: 1\n\ndata: 2\n\n", 'pipelined: a stream');
+    like($client->read_response(5)->{body}, qr/^\d+$/, 'pipelined: a request behind it');
+    is($client->read_response(5)->{body}, "data: 1\n\ndata: 2\n\n", 'pipelined: another stream');
+    like($client->read_response(5)->{body}, qr/^\d+$/, 'pipelined: and another');
+}
+
+# Request bodies
+for my $prefix (qw(app request)) {
+    my $client = DurableClient->connect(port => $port);
+    for (1 .. 2) {
+        $response = $client->request('POST', "/$prefix/upload/same", body => 'z' x 20000);
+        is($response->{body}, 'data: ' . 'z' x 20000 . "\n\n", "$prefix: a request with a body");
+        is($app->results('upload', 1), 20000, 'which the application gets');
+        last if $prefix eq 'request';
+    }
+}
+
+# A client that reads nothing, an application whose own answer is large
+{
+    my $client = DurableClient->connect(port => $server->port('slow'), rcvbuf => 4096);
+    $client->send_request('GET', '/app/then/same?open-huge');
+    ok($client->read_head(5), 'a slow client');
+    my $before = time;
+    $app->wait_note(qr/huge/, 1);
+    is(eval { $client->read_to_eof(10) } =~ tr/\n// > 3, 1, 'gets its stream');
+    cmp_ok(time - $before, '<', 5, 'and its large answer holds nobody up');
+}
+
+$server->no_alerts;
+ok($server->stop, 'nginx ends');
+done_testing();

@@ -2,7 +2,7 @@
 // The room is one channel. What is written goes out by POST, and comes back to everyone, the
 // writer too, on the event stream.
 
-const room = new URLSearchParams(location.search).get('room') || 'lobby';
+export const room = new URLSearchParams(location.search).get('room') || 'lobby';
 const at = `?channel=${encodeURIComponent(room)}`;
 const kept_messages = 300;
 
@@ -67,19 +67,22 @@ function say(words, is_bad) {
   note.classList.toggle('bad', is_bad);
 }
 
-let count = 0;
 function show_count(number) {
-  count = Math.max(number, 1);
   part('count').hidden = false;
-  part('count').textContent = count === 1 ? 'only you' : `${count} here`;
+  part('count').textContent = number === 1 ? 'only you' : `${number} here`;
 }
 
-// How many streams the text went to; the answer says it.
+async function look() {
+  const answer = await fetch(`/look/channels/${encodeURIComponent(room)}`).catch(() => null);
+  if (answer?.ok) show_count((await answer.json()).subscriptions);
+}
+
+// The answer says how many streams the text went to.
 async function publish(body, event) {
   const answer = await fetch(`/pub${at}${event ? `&event=${event}` : ''}`, {method: 'POST', body});
   const result = await answer.json();
   if (!answer.ok) throw new Error(result.message);
-  return result.delivered;
+  show_count(result.delivered);
 }
 
 const sent = new Map();    // when each of our own messages left, by its number
@@ -93,7 +96,7 @@ async function send() {
   try {
     const body = content({number, text: words});
     text.value = '';
-    show_count(await publish(body));
+    await publish(body);
   } catch (failure) {
     sent.delete(number);
     text.value = words;
@@ -127,9 +130,9 @@ function note_round_trip(message) {
 
 function listen() {
   const stream = new EventSource(`/sub${at}`);
-  stream.onopen = async () => {
+  stream.onopen = () => {
     show_state('live', 'live');
-    show_count(await publish(content({}), 'joined').catch(() => count));
+    publish(content({}), 'joined').catch(failure => say(failure.message, true));
   };
   stream.onmessage = event => {
     const message = read(event.data);
@@ -140,12 +143,13 @@ function listen() {
     const who = read(event.data);
     if (who.id === me) return;
     append(element('li', 'event', `${who.from} came in`));
-    show_count(count + 1);
+    look();
   });
   stream.addEventListener('left', event => {
     append(element('li', 'event', `${read(event.data).from} left`));
-    show_count(count - 1);
+    setTimeout(look, 500);    // its stream is still closing
   });
+  stream.addEventListener('job', event => append(element('li', 'event', event.data)));
   stream.addEventListener('durable-close', event => append(element('li', 'event', `closed: ${event.data}`)));
   stream.onerror = () => {
     show_state('lost', 'reconnecting');

@@ -10,6 +10,7 @@ use DurableClient qw(http_request);
 use File::Path qw(make_path);
 use File::Temp qw(tempdir);
 use FreePort qw(free_port);
+use IO::Socket::INET;
 use NginxProcess;
 use Test::More;
 
@@ -17,14 +18,15 @@ binmode Test::More->builder->$_, ':utf8' for qw(output failure_output);
 
 my $browser = Browser->start or plan skip_all => 'there is no chromium';
 
-# demo.conf as run-demo serves it, on a port of this test's own.
-my $port = free_port();
+# The demo as run-demo serves it, on ports of this test's own.
+my ($port, $app_port) = (free_port(), free_port());
 my $prefix = tempdir('durable-demo-XXXXXX', TMPDIR => 1, CLEANUP => 1);
 make_path(map { "$prefix/$_" } qw(conf logs temp));
 my $examples = "$FindBin::Bin/../../conf-examples";
 symlink $examples, "$prefix/conf-examples" or die "symlink: $!";
 my $conf = NginxProcess::slurp("$examples/demo.conf");
 $conf =~ s/127\.0\.0\.1:8080/127.0.0.1:$port/g;
+$conf =~ s/127\.0\.0\.1:8081/127.0.0.1:$app_port/g;
 my ($user, $group) = map { defined $_ ? $_ : 'root' }
     (getpwuid((stat $examples)[4]))[0], (getgrgid((stat $examples)[5]))[0];
 my $globals = join "\n", "pid $prefix/nginx.pid;", ($> == 0 ? "user $user $group;" : ()),
@@ -36,6 +38,12 @@ chmod 0755, $prefix;
 my $nginx = NginxProcess->start(binary => $ENV{TEST_NGINX_BINARY} || 'nginx', prefix => $prefix);
 $nginx->wait_ready($port) or BAIL_OUT('nginx did not start: ' . $nginx->error_log);
 
+my $app = fork // die "fork: $!";
+exec $^X, "$examples/demo-app.pl", $app_port, "$prefix/counter", "http://127.0.0.1:$port/durable" or die if $app == 0;
+END { kill 'TERM', $app if $app }
+NginxProcess::wait_until(10, sub { IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $app_port) })
+    or BAIL_OUT('the application did not start');
+
 my $url = "http://127.0.0.1:$port/";
 my $is_live = 'document.getElementById("room-state")?.dataset.state === "live"';
 my $log = 'document.getElementById("room-log").innerText';
@@ -44,7 +52,7 @@ ok($one->wait_for($is_live, 20), 'the page is connected');
 my $two = $browser->open($url, width => 390, height => 844, mobile => 1, dark => 1);
 ok($two->wait_for($is_live, 20), 'and in a second window');
 ok($one->wait_for("$log.includes('came in')", 10), 'the first window sees the second come in');
-is($two->evaluate('document.getElementById("room-count").innerText'), '2 here', 'the number of subscribers');
+ok($_->wait_for('document.getElementById("room-count").innerText === "2 here"', 10), 'the number of subscribers') for $one, $two;
 
 my @talk = ([$one, $two, "hello, c'est l'été <b>&amp;"], [$two, $one, '收到了 👍']);
 for my $step (@talk) {
@@ -62,9 +70,21 @@ ok($one->wait_for('document.getElementById("room-note").innerText.startsWith("Ba
 is(http_request($port, 'POST', '/pub?channel=lobby', body => 'by hand')->{body}, '{"delivered":2}', 'a text from elsewhere');
 ok($_->wait_for("$log.includes('by hand')", 10), 'reaches both windows') for $one, $two;
 
+my $of = sub { "document.getElementById('$_[0]')" };
+$one->evaluate($of->('job-button') . '.click()');
+ok($one->wait_for($of->('job-progress') . '.value >= 6', 15), 'a long job reports its progress');
+$one->evaluate($of->('job-button') . '.click()');
+ok($two->wait_for("$log.includes('A job is over: cancelled at')", 10), 'the application notices that it was cancelled');
+
+$one->evaluate($of->('counter-exclusive') . '.click()');
+ok($one->wait_for($of->('counter-note') . ".innerText === 'All 20 were counted.'", 20), 'one at a time nothing is lost');
+$one->evaluate($of->('counter-free') . '.click()');
+ok($one->wait_for($of->('counter-note') . ".innerText.includes('were lost')", 20), 'all at once something is');
+
 is($two->evaluate('document.documentElement.scrollWidth'), 390, 'nothing is wider than a phone');
 $two->call('Page.navigate', {url => 'about:blank'});
 ok($one->wait_for("$log.includes('left')", 10), 'the first window sees the second leave');
+ok($one->wait_for($of->('room-count') . ".innerText === 'only you'", 10), 'and is alone');
 $two->call('Page.navigate', {url => $url});
 ok($two->wait_for($is_live, 20), 'it comes back');
 

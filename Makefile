@@ -22,7 +22,7 @@ MODULE       := $(BUILD)/ngx_http_durable_module.so
 BUILD_PACKAGES := nginx nginx-dev g++ make libcjson-dev libsimdjson-dev libsqlite3-dev \
                   libevent-dev libssl-dev libpcre2-dev zlib1g-dev curl
 TEST_PACKAGES  := perl libcppunit-dev libtest-base-perl libtest-longstring-perl \
-                  libio-socket-ssl-perl openssl nghttp2-client chromium python3 nodejs php-fpm
+                  libio-socket-ssl-perl openssl nghttp2-client chromium sqlite3 python3 nodejs php-fpm
 PACKAGES       := $(BUILD_PACKAGES) $(TEST_PACKAGES)
 
 # Debian's nginx was built with these, but nginx-dev does not record them.

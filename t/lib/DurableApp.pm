@@ -55,9 +55,12 @@ sub serve {
         my $pid = fork // next;
         if ($pid) { close $socket; next }
         close $listener;
-        in_child(sub { DurableApp::Connection->new($socket, $self->{folder})->serve($callback) });
+        in_child(sub { $self->connection_class->new($socket, $self->{folder})->serve($callback) });
     }
 }
+
+# For those that speak something else than HTTP.
+sub connection_class { 'DurableApp::Connection' }
 
 sub port { $_[0]{port} }
 

@@ -31,7 +31,7 @@ our $TO_APP = 'proxy_http_version 1.1; proxy_set_header X-Worker $pid; proxy_set
 
 sub start {
     my ($class, %stories) = @_;
-    my $self = DurableApp->start(sub {
+    return $class->SUPER::start(sub {
         my ($request, $connection) = @_;
         my (undef, undef, $name, $where) = split m{[/?]}, $request->{path};
         my $story = $stories{$name} or return $connection->respond(404, undef, "no story $name");
@@ -40,7 +40,6 @@ sub start {
         my $is_answered = $story->($calls, $connection, $request);
         $connection->respond(200) if ($is_answered // '') ne 'answered';
     });
-    return bless $self, $class;
 }
 
 # A DurableServer with this application below /app/ and its host calls below /durable/. location:

@@ -60,6 +60,9 @@ sub complaints {
     my ($conf) = @_;
     my $prefix = tempdir('durable-conf-XXXXXX', TMPDIR => 1, CLEANUP => 1);
     make_path(map { "$prefix/$_" } qw(logs temp data));
+    # The workers' user must get at a store there.
+    chmod 0755, $prefix;
+    chmod 0777, "$prefix/data";
     symlink "$root/conf-examples", "$prefix/conf-examples" or die "symlink: $!";
     # The module is where the build has left it, and the pid file of an nginx that runs is its own.
     $conf =~ s/^load_module [^;]*ngx_http_durable_module\.so;//m;

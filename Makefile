@@ -21,8 +21,10 @@ MODULE       := $(BUILD)/ngx_http_durable_module.so
 
 BUILD_PACKAGES := nginx nginx-dev g++ make libcjson-dev libsimdjson-dev libsqlite3-dev \
                   libevent-dev libssl-dev libpcre2-dev zlib1g-dev curl
+# PACKAGE/COMMAND is not missing where the command is there, from wherever it came.
 TEST_PACKAGES  := perl libcppunit-dev libtest-base-perl libtest-longstring-perl \
-                  libio-socket-ssl-perl openssl nghttp2-client chromium sqlite3 python3 nodejs php-fpm
+                  libio-socket-ssl-perl openssl nghttp2-client chromium sqlite3 python3 php-fpm \
+                  nodejs/node npm/npm
 PACKAGES       := $(BUILD_PACKAGES) $(TEST_PACKAGES)
 
 # Debian's nginx was built with these, but nginx-dev does not record them.
@@ -51,6 +53,7 @@ all: build
 
 # $(call missing,PACKAGES): a shell command that prints those not installed.
 missing = for p in $(1); do \
+            case $$p in */*) command -v $${p\#*/} >/dev/null && continue; p=$${p%/*} ;; esac; \
             dpkg-query -W -f='$${db:Status-Status}' "$$p" 2>/dev/null \
                 | grep -q '^installed' || printf '%s ' "$$p"; done
 

@@ -13,19 +13,23 @@ CASES = {
     "many-1000-100": ("many", dict(mode="many", subs=1000, bytes=100, messages=60000, duration=4, pub_conns=16)),
     "many-1000-1024": ("many", dict(mode="many", subs=1000, bytes=1024, messages=60000, duration=4, pub_conns=16)),
     "publish0": ("publish", dict(mode="publish0", bytes=100, messages=100000, duration=4, pub_conns=16)),
+    "gate": ("gate", dict(mode="publish0", bytes=100, messages=100000, duration=4, pub_conns=16)),
+    "calls": ("calls", dict(rounds=4000)),
     "idle-5000": ("idle", dict(mode="idle", subs=5000, idle_seconds=3, settle=1)),
     "slow-0": ("slow", dict(mode="slow", subs=100, slow_share=0, bytes=8192, messages=600, rate=100, duration=12)),
     "slow-10": ("slow", dict(mode="slow", subs=100, slow_share=0.1, bytes=8192, messages=600, rate=100, duration=12)),
 }
 
 SETS = {
-    "quick": ["fan-1000-100", "lat-1000-100", "many-1000-100", "publish0", "idle-5000", "slow-0"],
+    "quick": ["fan-1000-100", "lat-1000-100", "many-1000-100", "publish0", "gate", "calls", "idle-5000",
+              "slow-0"],
     "full": [case for case in CASES if case != "many-1000-1024"],
 }
 
 # What `make bench BENCH=NAME` stands for.
+OURS = "durable,nginx-return,gate-off,gate-on,gate-exclusive,calls"
 RUNS = {
-    "quick": ["--cases", "quick", "--peers", "plain,plain-uring,nchan,durable,nginx-return", "--rounds", "2"],
-    "full": ["--cases", "full", "--peers", "plain,plain-uring,nchan,durable,pushpin,nginx-return",
+    "quick": ["--cases", "quick", "--peers", "plain,plain-uring,nchan," + OURS, "--rounds", "2"],
+    "full": ["--cases", "full", "--peers", "plain,plain-uring,nchan,pushpin," + OURS,
              "--workers", "1,2", "--rounds", "3", "--quiet-max", "0.1"],
 }

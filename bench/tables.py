@@ -49,6 +49,7 @@ class Group:
         self.good = good
         self.plain = good.get(("plain", 1), [])
         self.floor = good.get(("nginx-return", 1), [])
+        self.ungated = good.get(("gate-off", 1), [])
 
     def nchan(self, workers):
         return self.good.get(("nchan", workers)) or self.good.get(("nchan", 1)) or []
@@ -77,6 +78,30 @@ def delivery_row(rows, group, workers):
 
 def publish_row(rows, group, workers):
     return throughput_row(rows, group, workers, group.floor, field("publish_per_s"), field("cpu_us_per_publish"), False)
+
+
+GATE_HEAD = ["requests/s", "÷ gate-off", "CPU µs each", "÷ gate-off", "CPU spread", "p50 ms", "foreign"]
+
+
+def gate_row(rows, group, _workers):
+    rate, cost = field("publish_per_s"), field("cpu_us_per_publish")
+    per_s, each = median(rows, rate), median(rows, cost)
+    return [number(per_s), ratio(per_s, median(group.ungated, rate)), number(each, 2),
+            ratio(each, median(group.ungated, cost)), spread(rows, cost), number(median(rows, ms("pub_rtt_us", "p50")), 2),
+            foreign(rows)]
+
+
+CALLS_HEAD = [f"{where}: {what}" for where in ("same worker", "another")
+              for what in ("wake p50 ms", "p99 ms", "rounds/s", "÷ two returns")]
+
+
+def calls_row(rows, _group, _workers):
+    cells = []
+    for where in ("same", "other"):
+        value = {key: median(rows, lambda row, key=key: row[where][key]) for key in rows[0][where]}
+        cells += [number(value["wake_p50_us"] / 1000, 3), number(value["wake_p99_us"] / 1000, 3),
+                  number(value["rounds_per_s"]), ratio(value["rounds_per_s"], value["return_rounds_per_s"])]
+    return cells
 
 
 LATENCY_HEAD = ["p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "max ms", "p50 ÷ plain", "p50 ÷ nchan", "last sub p50 ms",
@@ -125,6 +150,8 @@ KINDS = {
     "fanout": (throughput_head("plain", "delivered/s"), delivery_row),
     "many": (throughput_head("plain", "delivered/s"), delivery_row),
     "publish": (throughput_head("nginx return", "publish/s"), publish_row),
+    "gate": (GATE_HEAD, gate_row),
+    "calls": (CALLS_HEAD, calls_row),
     "latency": (LATENCY_HEAD, latency_row),
     "idle": (IDLE_HEAD, idle_row),
     "slow": (SLOW_HEAD, slow_row),

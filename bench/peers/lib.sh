@@ -25,12 +25,13 @@ wait_port() { # port: until something listens there, 10 s at most
 render() { # template: fills in @PORT@ and so on
     sed -e "s|@DIR@|$PEER_DIR|g" -e "s|@PORT@|$PEER_PORT|g" -e "s|@PORT1@|$((PEER_PORT + 1))|g" \
         -e "s|@PORT2@|$((PEER_PORT + 2))|g" -e "s|@PORT3@|$((PEER_PORT + 3))|g" -e "s|@PORT4@|$((PEER_PORT + 4))|g" \
-        -e "s|@PORT5@|$((PEER_PORT + 5))|g" -e "s|@WORKERS@|$WORKERS|g" -e "s|@MODULE@|${MODULE:-}|g" "$1"
+        -e "s|@PORT5@|$((PEER_PORT + 5))|g" -e "s|@WORKERS@|$WORKERS|g" -e "s|@MODULE@|${MODULE:-}|g" \
+        -e "s|@GATE@|${GATE:-}|g" "$1"
 }
 
-start_nginx() { # name: renders NAME.conf.in and starts it as a daemon with NAME.pid
+start_nginx() { # name [template]: renders NAME.conf.in, or peers/TEMPLATE.conf.in; a daemon with NAME.pid
     mkdir -p "$PEER_DIR/tmp"
-    render "$HERE/$1.conf.in" > "$PEER_DIR/$1.conf"
+    render "${2:+$HERE/../}${2:-$HERE/$1}.conf.in" > "$PEER_DIR/$1.conf"
     "${NGINX_BINARY:-nginx}" -p "$PEER_DIR" -e "$PEER_DIR/$1.err" -c "$PEER_DIR/$1.conf"
 }
 

@@ -410,6 +410,9 @@ void Load::on_event(Sub &s, uint32_t i, std::string_view d, int64_t now)
     const char *c = d.data();
     if (d.size() < kHeadLen || !get_digits(c, 8, idx) || !get_digits(c + 9, 3, p) || !get_digits(c + 13, 8, seq) ||
         !get_digits(c + 22, 6, ch) || !get_digits(c + 29, 16, ts)) {
+        if (s.slow) {
+            return; // told that it was too slow
+        }
         events_other_++;
         if (first_error_.empty()) {
             first_error_ = "unknown event: " + std::string(d.substr(0, 80));

@@ -6,6 +6,8 @@ use warnings;
 use File::Path qw(make_path);
 use File::Temp qw(tempdir);
 use FindBin;
+use lib "$FindBin::Bin/lib";
+use FreePort qw(free_port);
 use Test::More;
 
 my $root = "$FindBin::Bin/..";
@@ -64,13 +66,14 @@ sub complaints {
     chmod 0755, $prefix;
     chmod 0777, "$prefix/data";
     symlink "$root/conf-examples", "$prefix/conf-examples" or die "symlink: $!";
-    # The module is where the build has left it, and the pid file of an nginx that runs is its own.
+    # The module is where the build has left it; the pid file and the ports of an nginx that runs,
+    # say of the demo, are its own.
     $conf =~ s/^load_module [^;]*ngx_http_durable_module\.so;//m;
+    $conf =~ s/\b(listen 127\.0\.0\.1:)\d+/$1 . free_port()/ge;
     open my $out, '>', "$prefix/nginx.conf" or die $!;
     print $out "pid $prefix/nginx.pid;\n$load\n$conf";
     close $out;
     my $said = `$nginx -t -q -p $prefix/ -e $prefix/logs/error.log -c $prefix/nginx.conf 2>&1`;
-    # Only root may change users; the examples leave that to nginx's default.
     return $? ? "status $?: $said" : $said;
 }
 

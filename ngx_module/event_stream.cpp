@@ -321,7 +321,7 @@ void EventStream::abort(std::string_view reason) noexcept {
     guarded(request_->connection->log, "aborting a stream", [&] {
         std::string line = "the application has aborted its event stream: ";
         append_json_string(line, reason);  // a line end in it must not forge a line of the log
-        log_line(NGX_LOG_WARN, request_->connection->log, line);
+        log_line(NGX_LOG_ERR, request_->connection->log, line);  // nginx logs no less by default
         return NGX_OK;
     });
     state_ = State::aborted;
@@ -365,7 +365,7 @@ void EventStream::cut() noexcept {
 
 void EventStream::abort_unfinished(const char* why) noexcept {
     if (state_ != State::open) return;
-    const ngx_uint_t level = is_disconnected_ ? NGX_LOG_INFO : NGX_LOG_WARN;
+    const ngx_uint_t level = is_disconnected_ ? NGX_LOG_INFO : NGX_LOG_ERR;
     ngx_log_error(level, request_->connection->log, 0, "durable: an event stream was aborted: %s", why);
     state_ = State::aborted;
     answer_writes();

@@ -193,7 +193,7 @@ for my $workers (1, 2, 4) {
             is($stream->wait_end(5), 'cut', 'S-22: neither ended nor aborted is aborted');
             NginxProcess::wait_until(5, sub { $server->access_log =~ m{unfinished/$where\?$how} });
             my $log = substr $server->error_log, $offset;
-            like($log, qr/\[warn\].*an event stream was aborted/, 'S-22: and logged');
+            like($log, qr/\[error\].*an event stream was aborted/, 'S-22: and logged');
             my @warnings = $log =~ /own answer.*dropped/g;
             is(scalar @warnings, $how eq 'answers' ? 0 : 1, 'S-9: a failed answer too, once');
             like($server->access_log, qr{unfinished/$where\?$how HTTP/1.1" 200 }, 'the access log has the status of the stream');

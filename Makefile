@@ -262,3 +262,4 @@ demo: build
 
 bench: build
 	@NGINX_BINARY=$(NGINX_BINARY) MODULE=$(MODULE) BUILD=$(BUILD) exec bench/run
+	$(if $(filter-out quick full,$(BENCH)),,@NGINX_BINARY=$(NGINX_BINARY) MODULE=$(MODULE) exec bench/events_bench)

@@ -257,11 +257,17 @@ void Worker::on_wakeup() noexcept {
 void Worker::on_quit() noexcept {
     is_quitting_ = true;
     for (auto& zone : zones_) zone->groups().end_all();
+    // nginx exits as soon as all timers may be cancelled, without running what was posted: HTTP/2
+    // closes its connections that way.
+    tick_.cancelable = 0;
+    if (tick_.timer_set) ngx_del_timer(&tick_);
+    ngx_add_timer(&tick_, 1);
 }
 
 void Worker::on_tick(ngx_event_t* event) noexcept {
     auto& worker = *static_cast<Worker*>(event->data);
     for (auto& zone : worker.zones_) zone->on_tick();
+    event->cancelable = 1;
     ngx_add_timer(event, kTick);
 }
 

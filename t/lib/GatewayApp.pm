@@ -1,124 +1,104 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# StreamApp's stories behind fastcgi_pass, uwsgi_pass and scgi_pass: GatewayApp::Fastcgi,
-# GatewayApp::Uwsgi and GatewayApp::Scgi. One request on a connection.
+# The least of an application server for FastCGI, uwsgi or SCGI: answers each request with the
+# parameters whose names match, sorted, a line each.
 #
-#     my $app = GatewayApp::Scgi->start(story => sub { … });
-#     location /scgi/ { durable_object main x; $GatewayApp::SCGI_PARAMS scgi_pass 127.0.0.1:PORT; }
+#     my $app = GatewayApp->start('fastcgi', qr/^HTTP_DURABLE/);    # or uwsgi, scgi
+#     fastcgi_pass 127.0.0.1:PORT;                                  # $app->port
 package GatewayApp;
 use strict;
 use warnings;
-use StreamApp;
+use FreePort qw(free_port);
+use IO::Socket::INET;
+use POSIX ();
 
-# The path begins with /app/ whatever the location's is.
-sub params {
-    my ($kind) = @_;
-    return join ' ', map { "${kind}_param $_;" } 'REQUEST_METHOD $request_method', 'REQUEST_URI /app$uri?$args',
-        'CONTENT_LENGTH $content_length', 'HTTP_X_WORKER $pid', 'HTTP_X_PORT {{port}}', $kind eq 'scgi' ? 'SCGI 1' : ();
+my %answer = (fastcgi => \&answer_fastcgi, uwsgi => \&answer_uwsgi, scgi => \&answer_scgi);
+
+sub start {
+    my ($class, $protocol, $pattern) = @_;
+    my $self = bless {port => free_port(), owner => $$}, $class;
+    my $listener = IO::Socket::INET->new(
+        LocalAddr => '127.0.0.1', LocalPort => $self->{port}, Proto => 'tcp', Listen => 64, ReuseAddr => 1)
+        or die "port $self->{port}: $!";
+    $self->{pid} = fork // die "fork: $!";
+    return $self if $self->{pid};
+    while (my $socket = $listener->accept) {
+        eval { $answer{$protocol}->($socket, $pattern); 1 } or warn $@;
+    }
+    POSIX::_exit(0);
 }
 
-package GatewayApp::Connection;
-our @ISA = ('DurableApp::Connection');
+sub port { $_[0]{port} }
 
-# The variables as DurableApp's request.
-sub request_of {
-    my ($self, $variables, $body) = @_;
-    my %headers = map { (lc(substr $_, 5) =~ tr/_/-/r => $variables->{$_}) } grep { /^HTTP_/ } keys %$variables;
-    my ($path) = $variables->{REQUEST_URI} =~ m{^/app/\w+(/.*)};
-    return {method => $variables->{REQUEST_METHOD}, path => "/app$path", headers => \%headers, body => $body};
+sub take {
+    my ($socket, $count) = @_;
+    my $bytes = '';
+    while (length $bytes < $count) {
+        read $socket, $bytes, $count - length $bytes, length $bytes or die 'cut short';
+    }
+    return $bytes;
 }
 
-sub read_bytes { $_[0]{peer}->read_bytes($_[1], 60) }
-
-sub respond {
-    my ($self, $status, $headers, $body) = @_;
-    my @headers = @{$headers || []};
-    my $head = $self->status_line($status) . "Content-Type: text/plain\r\n";
-    while (my ($name, $value) = splice @headers, 0, 2) { $head .= "$name: $value\r\n" }
-    return $self->write("$head\r\n" . ($body // ''));
+sub listed {
+    my ($pattern, %params) = @_;
+    return join '', map { "$_=$params{$_}\n" } sort grep { $_ =~ $pattern } keys %params;
 }
 
-sub status_line { "Status: $_[1] Status\r\n" }
-
-package GatewayApp::Scgi::Connection;
-our @ISA = ('GatewayApp::Connection');
-
-sub read_request {
-    my ($self) = @_;
-    my ($size) = ($self->{peer}->read_until(qr/:/, 60) // return undef) =~ /(\d+)/;
-    my %variables = $self->read_bytes($size + 1) =~ /([^\0]*)\0([^\0]*)\0/g;
-    return $self->request_of(\%variables, $self->read_bytes($variables{CONTENT_LENGTH} || 0));
-}
-
-package GatewayApp::Uwsgi::Connection;
-our @ISA = ('GatewayApp::Connection');
-
-sub status_line { "HTTP/1.1 $_[1] Status\r\n" }
-
-sub read_request {
-    my ($self) = @_;
-    my (undef, $size) = unpack 'CvC', $self->read_bytes(4) // return undef;
-    my %variables = unpack '(v/a v/a)*', $self->read_bytes($size);
-    return $self->request_of(\%variables, $self->read_bytes($variables{CONTENT_LENGTH} || 0));
-}
-
-package GatewayApp::Fastcgi::Connection;
-our @ISA = ('GatewayApp::Connection');
-
-# (type, content) of the next record.
-sub read_record {
-    my ($self) = @_;
-    my (undef, $type, undef, $size, $padding) = unpack 'CCnnC', $self->read_bytes(8) // return;
-    my $content = $self->read_bytes($size);
-    $self->read_bytes($padding);
-    return ($type, $content);
-}
-
-sub read_request {
-    my ($self) = @_;
-    my ($params, $body) = ('', '');
+sub answer_fastcgi {
+    my ($socket, $pattern) = @_;
+    my $params = '';
     while (1) {
-        my ($type, $content) = $self->read_record or return undef;
+        my ($version, $type, $id, $length, $padding) = unpack 'CCnnC', take($socket, 8);
+        my $content = substr take($socket, $length + $padding), 0, $length;
         $params .= $content if $type == 4;
-        $body .= $content if $type == 5;
-        last if $type == 5 && $content eq '';
+        last if $type == 5 && $length == 0;
     }
-    my %variables;
+    my %params;
+    my $size = sub {
+        return ord substr $params, 0, 1, '' if ord($params) < 128;
+        return unpack('N', substr $params, 0, 4, '') & 0x7fffffff;
+    };
     while ($params ne '') {
-        my @sizes = map {
-            my $size = unpack 'C', $params;
-            my $is_long = $size & 128;
-            $size = unpack('N', $params) & 0x7fffffff if $is_long;
-            substr $params, 0, $is_long ? 4 : 1, '';
-            $size;
-        } 1 .. 2;
-        my $name = substr $params, 0, $sizes[0], '';
-        $variables{$name} = substr $params, 0, $sizes[1], '';
+        my ($name, $value) = ($size->(), $size->());
+        my $key = substr $params, 0, $name, '';
+        $params{$key} = (exists $params{$key} ? "$params{$key}, " : '') . substr $params, 0, $value, '';
     }
-    return $self->request_of(\%variables, $body);
+    my $text = "Content-Type: text/plain\r\n\r\n" . listed($pattern, %params);
+    print $socket pack('CCnnCC', 1, 6, 1, length $text, 0, 0), $text, pack('CCnnCC', 1, 6, 1, 0, 0, 0),
+        pack('CCnnCCNCCCC', 1, 3, 1, 8, 0, 0, 0, 0, 0, 0, 0);
+    close $socket;
 }
 
-# FCGI_STDOUT, FCGI_END_REQUEST
-sub respond {
-    my ($self, @answer) = @_;
-    $self->SUPER::respond(@answer);
-    return $self->{peer}->write(pack('CCnnCC', 1, 6, 1, 0, 0, 0) . pack('CCnnCC', 1, 3, 1, 8, 0, 0) . "\0" x 8);
+sub answer_uwsgi {
+    my ($socket, $pattern) = @_;
+    my (undef, $size) = unpack 'CvC', take($socket, 4);
+    my @pairs = unpack '(v/a*)*', take($socket, $size);
+    print $socket "HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\n", listed($pattern, joined(@pairs));
+    close $socket;
 }
 
-sub write {
-    my ($self, $bytes) = @_;
-    return $self->{peer}->write(join '', map { pack('CCnnCC', 1, 6, 1, length, 0, 0) . $_ } $bytes =~ /.{1,32768}/gs);
+sub answer_scgi {
+    my ($socket, $pattern) = @_;
+    my $length = '';
+    while (($length .= take($socket, 1)) !~ /:$/) { }
+    my @pairs = split /\0/, take($socket, substr($length, 0, -1) + 1), -1;
+    print $socket "Status: 200 OK\r\nContent-Type: text/plain\r\n\r\n", listed($pattern, joined(@pairs[0 .. $#pairs - 1]));
+    close $socket;
 }
 
-package GatewayApp::Scgi;
-our @ISA = ('StreamApp');
-sub connection_class { 'GatewayApp::Scgi::Connection' }
+sub joined {
+    my %params;
+    while (my ($name, $value) = splice @_, 0, 2) {
+        $params{$name} = exists $params{$name} ? "$params{$name}, $value" : $value;
+    }
+    return %params;
+}
 
-package GatewayApp::Uwsgi;
-our @ISA = ('StreamApp');
-sub connection_class { 'GatewayApp::Uwsgi::Connection' }
-
-package GatewayApp::Fastcgi;
-our @ISA = ('StreamApp');
-sub connection_class { 'GatewayApp::Fastcgi::Connection' }
+sub DESTROY {
+    my ($self) = @_;
+    return if $self->{owner} != $$;
+    local ($?, $!);
+    kill 'KILL', $self->{pid};
+    waitpid $self->{pid}, 0;
+}
 
 1;

@@ -5,7 +5,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 use DurableClient qw(http_request);
-use GatewayApp;
+use StreamGateway;
 use SseClient;
 use StreamApp;
 use Test::More;
@@ -29,13 +29,13 @@ my %stories = (
         $calls->note('goes on ' . $calls->write('x'));
     },
 );
-my %apps = (fastcgi => GatewayApp::Fastcgi->start(%stories), uwsgi => GatewayApp::Uwsgi->start(%stories),
-            scgi => GatewayApp::Scgi->start(%stories), grpc => StreamApp->start(%stories));
+my %apps = (fastcgi => StreamGateway::Fastcgi->start(%stories), uwsgi => StreamGateway::Uwsgi->start(%stories),
+            scgi => StreamGateway::Scgi->start(%stories), grpc => StreamApp->start(%stories));
 
 my $locations = '';
 for my $kind (qw(fastcgi uwsgi scgi)) {
     my $port = $apps{$kind}->port;
-    my $params = GatewayApp::params($kind);
+    my $params = StreamGateway::params($kind);
     $locations .= "location /$kind/ { durable_object main x; $params ${kind}_read_timeout 300ms; ${kind}_pass 127.0.0.1:$port; }\n"
         . "location /$kind-off/ { rewrite ^/$kind-off/(.*) /$kind/\$1 break; durable_object main x; $params"
         . " ${kind}_buffering off; ${kind}_pass 127.0.0.1:$port; }\n";

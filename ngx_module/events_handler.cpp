@@ -136,8 +136,6 @@ void on_body_read(ngx_http_request_t* r) noexcept {
 }
 
 ngx_int_t begin_call(ngx_http_request_t* r) {
-    const bool is_preflight = r->method == NGX_HTTP_OPTIONS && location_settings(r)->events->origins.nelts != 0;
-    if (is_preflight) return send_json(r, NGX_HTTP_OK, "{}");
     if (main_settings(r)->store == nullptr) return send_error(r, ErrorCode::events_disabled);
     const EventsRow* row = find_row(r);
     if (row == nullptr) return send_error(r, ErrorCode::not_found, view(r->uri));
@@ -199,6 +197,15 @@ bool identify_caller(ngx_http_request_t* r, std::optional<Caller>& caller) {
     caller->account = account;
     if (!app.empty()) caller->app = app;
     return true;
+}
+
+ngx_int_t on_preflight_phase(ngx_http_request_t* r) noexcept {
+    const LocationSettings& location = *location_settings(r);
+    const bool is_preflight = r == r->main && r->method == NGX_HTTP_OPTIONS &&
+                              location.content == ContentHandler::events && location.events->origins.nelts != 0;
+    if (!is_preflight) return NGX_DECLINED;
+    ngx_http_finalize_request(r, send_json(r, NGX_HTTP_OK, "{}"));
+    return NGX_DONE;
 }
 
 ngx_int_t on_events_request(ngx_http_request_t* r) noexcept {

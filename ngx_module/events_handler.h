@@ -12,6 +12,9 @@ namespace durable {
 
 ngx_int_t on_events_request(ngx_http_request_t* r) noexcept;
 
+// Answers a browser's OPTIONS (E-6) before access control, which it has no credentials for.
+ngx_int_t on_preflight_phase(ngx_http_request_t* r) noexcept;
+
 // Every answer of such a location, nginx's own too, passes it.
 void install_cross_origin_filter() noexcept;
 

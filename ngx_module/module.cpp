@@ -27,7 +27,10 @@ ngx_int_t on_postconfiguration(ngx_conf_t* cf) noexcept {
     const auto& settings =
         *static_cast<MainSettings*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_durable_module));
     if (check_settings(cf) != NGX_OK) return NGX_ERROR;
-    if (settings.has_events) install_cross_origin_filter();
+    if (settings.has_events) {
+        install_cross_origin_filter();
+        if (add_phase_handler(cf, NGX_HTTP_PREACCESS_PHASE, on_preflight_phase) != NGX_OK) return NGX_ERROR;
+    }
     if (settings.has_emit && settings.store != nullptr && add_phase_handler(cf, NGX_HTTP_LOG_PHASE, on_log_phase) != NGX_OK) {
         return NGX_ERROR;
     }

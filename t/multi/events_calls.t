@@ -86,6 +86,8 @@ my @clauses = (
         is("$preflight->{status} $preflight->{headers}{'content-type'} $preflight->{body}", '200 application/json {}', 'E-6: OPTIONS is answered, without an account');
         is($preflight->{headers}{'access-control-allow-headers'}, 'Content-Type, Authorization, Last-Event-ID', 'E-6: the headers');
         like($preflight->{headers}{'access-control-allow-methods'}, qr/POST/, 'E-6: the methods');
+        my $closed = $call->(OPTIONS => '/denied/events/subscribe', 'https://app.example');
+        is("$closed->{status} $closed->{headers}{'access-control-allow-origin'}", '200 https://app.example', 'E-6: OPTIONS comes before access control, as browsers need it');
         my $refused = $call->(POST => '/cors/subscribe', 'https://app.example', body => '{');
         is($refused->{headers}{'access-control-allow-origin'}, 'https://app.example', 'E-6: refusals too');
         is($call->(GET => '/cors/nothing', 'https://app.example')->{headers}{'access-control-allow-origin'}, 'https://app.example', 'E-6: 404 too');

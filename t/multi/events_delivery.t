@@ -277,6 +277,25 @@ my @clauses = (
         is($tokened->{status}, 200, 'E-37: no event token is needed');
     },
 
+    'E-29, E-30 retention' => sub {
+        my $who = someone();
+        my $few = EventsApi->start(workers => 2, store => 'events=20');
+        my $reader = $few->caller('r');
+        my @seq = map { $few->publish(subject => 'topic:kept', data => $_)->{seq} } 1 .. 50;
+        my $fetch = sub { return map { $_->{data} } @{$reader->call(GET => 'fetch?subject=topic:kept&limit=200')->{json}{items}} };
+        ok(NginxProcess::wait_until(10, sub { my @kept = $fetch->(); @kept == 20 }), 'E-29: as many as the configuration says');
+        is_deeply([$fetch->()], [31 .. 50], 'E-29: the newest');
+        my $gap = $reader->stream('topic:kept', last_id => $seq[9]);
+        my $event = $gap->next_event(5);
+        is("$event->{event} $event->{id}", "gap $seq[49]", 'E-30: a gap where the log no longer reaches back');
+        $few->publish(subject => 'topic:kept', data => 'live');
+        is($reader->delivery($gap)->{event}{data}, 'live', 'E-30: then live');
+        my $whole = $reader->stream('topic:kept', last_id => $seq[44]);
+        is_deeply([map { $reader->delivery($whole)->{event}{data} } 1 .. 6], [46 .. 50, 'live'], 'E-30: and no gap where it does');
+        $few->server->no_alerts;
+        $few->server->stop;
+    },
+
     'E-15 fs events' => sub {
         my $who = someone();
         my ($tree, $globs) = ($who->stream('fs:/docs'), $who->stream('fs:/docs/**/*.txt:write'));

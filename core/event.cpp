@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "core/event.h"
 
+#include "core/line.h"
 #include "core/object.h"
 
 namespace durable {
@@ -55,6 +56,7 @@ EventRecord* bind_event(ZoneLock& lock, const EventToken& token, EventKind kind,
 
 void end_event(ZoneLock& lock, EventRecord& event) noexcept {
     while (CursorRecord* cursor = event.subscriptions.front()) free_subscription(lock, subscription_of(*cursor));
+    withdraw_sections(lock, event);
     if (event.section != nullptr) event.section->event = nullptr;
     lock.root().events.remove(event);
     event.object_link.unlink();

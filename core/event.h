@@ -26,7 +26,8 @@ struct SectionRules {
                                       std::string_view object_key, LineEntryRecord* section,
                                       const SectionRules& rules = {}) noexcept;
 
-// Cancels its subscriptions, whoever waits on one is woken, and frees it (C-14).
+// Cancels its subscriptions, whoever waits on one is woken, withdraws its waiting sections, and
+// frees it (C-14).
 void end_event(ZoneLock& lock, EventRecord& event) noexcept;
 
 // ---- subscriptions ---------------------------------------------------------------------------

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "core/line.h"
 
+#include <utility>
+
+#include "core/event.h"
 #include "core/object.h"
 
 namespace durable {
@@ -10,16 +13,26 @@ namespace {
 // How many held ones go at once; each that leaves lets more go.
 constexpr int kGrantAtOnce = 64;
 
-void grant(ZoneLock& lock, LineEntryRecord& entry) noexcept {
-    ObjectRecord& object = *entry.object;
-    if (entry.kind == LineKind::section) object.running = &entry;
+// Takes a waiting entry out of the line and tells its worker.
+void take_out(ZoneLock& lock, LineEntryRecord& entry, LineState state) noexcept {
     keep_store_order();
-    entry.state = LineState::granted;
+    entry.state = state;
     keep_store_order();
     entry.line_link.unlink();
-    --object.line_length;
+    --entry.object->line_length;
     lock.root().slots[entry.owner.slot]->granted.push_back(entry);
     lock.wake(entry.owner.slot);
+}
+
+void grant(ZoneLock& lock, LineEntryRecord& entry) noexcept {
+    if (entry.kind == LineKind::section) entry.object->running = &entry;
+    take_out(lock, entry, LineState::granted);
+}
+
+void set_caller(LineEntryRecord& entry, EventRecord& event, std::uint64_t now_ms) noexcept {
+    if (event.queued.empty()) event.queued_since_ms = now_ms;
+    entry.caller = &event;
+    event.queued.push_back(entry);
 }
 
 }  // namespace
@@ -43,7 +56,9 @@ bool runs_section_of(const ZoneLock& lock, std::string_view object_key, const Ev
 }
 
 LineResult enter_line(ZoneLock& lock, std::string_view object_key, LineKind kind, std::uint64_t ticket,
-                      std::uint32_t queue) noexcept {
+                      std::uint32_t queue, const LineCaller* caller) noexcept {
+    EventRecord* event = caller == nullptr ? nullptr : find_event(lock, caller->token);
+    if (caller != nullptr && event == nullptr) return {LineOutcome::event_over, nullptr};
     ObjectRecord* object = find_object(lock, object_key);
     const bool is_free = object == nullptr || (object->running == nullptr && object->line.empty());
     if (kind == LineKind::held && is_free) return {LineOutcome::passed, nullptr};
@@ -67,9 +82,48 @@ LineResult enter_line(ZoneLock& lock, std::string_view object_key, LineKind kind
         object->running = entry;
         return {LineOutcome::granted, entry};
     }
+    if (event != nullptr) set_caller(*entry, *event, caller->now_ms);
     object->line.push_back(*entry);
     ++object->line_length;
     return {LineOutcome::waiting, entry};
+}
+
+bool end_caller_wait(ZoneLock&, LineEntryRecord& entry, std::uint64_t now_ms) noexcept {
+    if (entry.state == LineState::withdrawn) return false;
+    if (entry.caller == nullptr) return true;
+    EventRecord& event = *entry.caller;
+    entry.caller_link.unlink();
+    keep_store_order();
+    entry.caller = nullptr;
+    if (event.queued.empty()) event.queued_ms += now_ms - event.queued_since_ms;
+    return true;
+}
+
+std::uint64_t take_queued_time(EventRecord& event, std::uint64_t now_ms) noexcept {
+    if (!event.queued.empty()) {
+        event.queued_ms += now_ms - event.queued_since_ms;
+        event.queued_since_ms = now_ms;
+    }
+    return std::exchange(event.queued_ms, 0);
+}
+
+// One that has been granted and does not know it yet is withdrawn too: it has not run.
+void withdraw_sections(ZoneLock& lock, EventRecord& event) noexcept {
+    while (LineEntryRecord* entry = event.queued.front()) {
+        ObjectRecord& object = *entry->object;
+        if (entry->state == LineState::waiting) {
+            take_out(lock, *entry, LineState::withdrawn);
+        } else {
+            keep_store_order();
+            entry->state = LineState::withdrawn;
+            keep_store_order();
+            if (object.running == entry) object.running = nullptr;
+        }
+        entry->caller_link.unlink();
+        keep_store_order();
+        entry->caller = nullptr;
+        advance_line(lock, object);
+    }
 }
 
 void leave_line(ZoneLock& lock, LineEntryRecord* entry) noexcept {
@@ -80,6 +134,7 @@ void leave_line(ZoneLock& lock, LineEntryRecord* entry) noexcept {
     }
     if (object.running == entry) object.running = nullptr;
     if (entry->event != nullptr) entry->event->section = nullptr;
+    entry->caller_link.unlink();
     entry->granted_link.unlink();
     entry->slot_link.unlink();
     lock.destroy(entry);

@@ -124,6 +124,35 @@ struct ChannelRecord {
     std::string_view name() const noexcept { return {name_bytes, name_size}; }
 };
 
+// ---- the line --------------------------------------------------------------------------------
+
+enum class LineKind : std::uint8_t {
+    section,  // runs alone until it leaves
+    held,     // an event or a call that only waits for its turn
+};
+
+enum class LineState : std::uint8_t {
+    waiting,
+    granted,
+    withdrawn,  // a section whose caller's event ended while it waited; its worker takes it as if granted
+};
+
+struct LineEntryRecord {
+    ListLink line_link;     // in the object's line; a running section is not in it
+    ListLink slot_link;     // its list, in its worker's slot
+    ListLink granted_link;  // in its worker's slot, until the worker has looked
+    ListLink caller_link;   // in its caller's event, while that waits for it
+    ObjectRecord* object = nullptr;
+    std::uint64_t ticket = 0;  // the owning worker's name for it
+    EventToken token;          // of a running section's event
+    EventRecord* event = nullptr;   // that names it as its section
+    EventRecord* caller = nullptr;  // the event that waits for this section's turn
+    WorkerRef owner;
+    LineKind kind = LineKind::held;
+    LineState state = LineState::waiting;
+    bool is_told = false;  // its worker knows that it is granted
+};
+
 // ---- events ----------------------------------------------------------------------------------
 
 enum class EventKind : std::uint8_t { fetch, durable_block };
@@ -145,35 +174,15 @@ struct EventRecord {
     ObjectRecord* object = nullptr;
     LineEntryRecord* section = nullptr;  // the section this event is part of, nullptr if none
     IntrusiveList<CursorRecord, &CursorRecord::owner_link> subscriptions;
+    IntrusiveList<LineEntryRecord, &LineEntryRecord::caller_link> queued;  // sections that it waits for
+    std::uint64_t queued_since_ms = 0;     // of the workers' common clock, while there is one
+    std::uint64_t queued_ms = 0;           // time spent so, not yet added to its time limit
     EventToken token;
     TextChain section_handler;             // where its sections enter the application; may be empty
     std::uint32_t section_timeout_ms = 0;  // of them
     std::uint32_t line_queue = 0;          // how many may wait in its object's line
     std::uint32_t hash = 0;
     EventKind kind = EventKind::fetch;
-};
-
-// ---- the line --------------------------------------------------------------------------------
-
-enum class LineKind : std::uint8_t {
-    section,  // runs alone until it leaves
-    held,     // an event or a call that only waits for its turn
-};
-
-enum class LineState : std::uint8_t { waiting, granted };
-
-struct LineEntryRecord {
-    ListLink line_link;     // in the object's line; a running section is not in it
-    ListLink slot_link;     // its list, in its worker's slot
-    ListLink granted_link;  // in its worker's slot, until the worker has looked
-    ObjectRecord* object = nullptr;
-    std::uint64_t ticket = 0;  // the owning worker's name for it
-    EventToken token;          // of a running section's event
-    EventRecord* event = nullptr;  // that names it as its section
-    WorkerRef owner;
-    LineKind kind = LineKind::held;
-    LineState state = LineState::waiting;
-    bool is_told = false;  // its worker knows that it is granted
 };
 
 // ---- objects ---------------------------------------------------------------------------------

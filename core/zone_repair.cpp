@@ -61,10 +61,11 @@ void reset_slot(WorkerSlotRecord& slot) noexcept {
     });
     for_each(slot.events, [](EventRecord& event) {
         event.subscriptions.repair();
+        event.queued.clear();
         event.object_link = ListLink();
     });
     for_each(slot.line_entries, [](LineEntryRecord& entry) {
-        entry.granted_link = ListLink();
+        entry.granted_link = entry.caller_link = ListLink();
         entry.line_link.prev = nullptr;  // the line's own repair sets it for those that stand there
         entry.event = nullptr;
     });
@@ -145,9 +146,14 @@ void attach_line_entry(ZoneLock& lock, WorkerSlotRecord& slot, LineEntryRecord& 
     ObjectRecord& object = *entry.object;
     const bool is_in_line = entry.line_link.prev != nullptr;
     if (!is_in_line) entry.line_link = ListLink();
-    if (object.running == &entry) entry.state = LineState::granted;
-    const bool is_granted =
-        entry.state == LineState::granted && (entry.kind == LineKind::held || object.running == &entry);
+    if (entry.state == LineState::withdrawn) {
+        entry.caller = nullptr;
+        if (object.running == &entry) object.running = nullptr;
+    } else if (object.running == &entry) {
+        entry.state = LineState::granted;
+    }
+    const bool is_granted = entry.state == LineState::withdrawn ||
+                            (entry.state == LineState::granted && (entry.kind == LineKind::held || object.running == &entry));
     if (!is_granted && !(is_in_line && entry.state == LineState::waiting)) {
         if (entry.event != nullptr) entry.event->section = nullptr;
         entry.line_link.unlink();
@@ -156,6 +162,7 @@ void attach_line_entry(ZoneLock& lock, WorkerSlotRecord& slot, LineEntryRecord& 
         return;
     }
     ++object.references;
+    if (entry.caller != nullptr) entry.caller->queued.push_back(entry);
     if (!is_granted) {
         ++object.line_length;
         return;

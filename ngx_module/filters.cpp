@@ -22,8 +22,12 @@ ngx_int_t on_header(ngx_http_request_t* r) noexcept {
         Section* section = Section::of(r);
         return section == nullptr ? next_header_filter(r) : section->on_header(r);
     }
-    EventStream* stream = stream_of(r, RequestContext::find(r));
-    return stream == nullptr ? next_header_filter(r) : stream->on_answer_head();
+    RequestContext* context = RequestContext::find(r);
+    if (EventStream* stream = stream_of(r, context)) return stream->on_answer_head();
+    const ngx_int_t rc = next_header_filter(r);
+    // Without a body there is no last buffer.
+    if (context != nullptr && r->header_only) context->end_event();
+    return rc;
 }
 
 bool has_last_buffer(const ngx_chain_t* chain) noexcept {
@@ -31,6 +35,11 @@ bool has_last_buffer(const ngx_chain_t* chain) noexcept {
         if (chain->buf->last_buf) return true;
     }
     return false;
+}
+
+// nginx flushes what an application that died has sent, and has let go of the connection to it by then.
+bool is_cut_off(const ngx_http_request_t* r) noexcept {
+    return r->upstream != nullptr && r->upstream->cleanup == nullptr && !r->internal;
 }
 
 // The cleanup alone would be late: lingering_close keeps a request up to 30 s after its answer.
@@ -41,7 +50,7 @@ ngx_int_t on_body(ngx_http_request_t* r, ngx_chain_t* in) noexcept {
     }
     RequestContext* context = RequestContext::find(r);
     if (EventStream* stream = stream_of(r, context)) return stream->on_answer_body(in);
-    const bool is_last = context != nullptr && has_last_buffer(in);
+    const bool is_last = context != nullptr && (has_last_buffer(in) || is_cut_off(r));
     const ngx_int_t rc = next_body_filter(r, in);
     if (is_last) context->end_event();
     return rc;

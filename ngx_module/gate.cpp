@@ -34,26 +34,25 @@ ngx_int_t Gate::enter(WorkerZone& zone, std::string_view object_key, LineKind ki
     switch (enter_line(zone, object_key, kind, static_cast<std::uint32_t>(queue))) {
     case LineOutcome::passed:
     case LineOutcome::granted: return NGX_DECLINED;
+    case LineOutcome::event_over:  // it has no caller
     case LineOutcome::full: return refuse(request_, ErrorCode::exclusive_queue_full);
     case LineOutcome::no_memory: return refuse(request_, ErrorCode::no_memory);
     case LineOutcome::waiting: break;
     }
-    is_waiting_ = has_waited_ = true;
-    since_ = ngx_current_msec;
     request_->read_event_handler = ngx_http_test_reading;
     request_->write_event_handler = ngx_http_request_empty_handler;
     ngx_add_timer(&timer_, wait);
+    // A client that has left already causes no further event.
+    ngx_event_t* read = request_->connection->read;
+    if (read->pending_eof) {
+        ngx_post_event(read, &ngx_posted_events);
+    }
     return NGX_DONE;
 }
 
-void Gate::stop_waiting() noexcept {
-    is_waiting_ = false;
-    waited_ += ngx_current_msec - since_;
-    if (timer_.timer_set) ngx_del_timer(&timer_);
-}
-
 void Gate::on_granted() noexcept {
-    stop_waiting();
+    if (timer_.timer_set) ngx_del_timer(&timer_);
+    if (is_in_line()) (void)end_caller_wait();
     ngx_connection_t* c = request_->connection;
     ngx_http_set_log_request(c->log, request_);
     request_->read_event_handler = ngx_http_block_reading;
@@ -66,7 +65,6 @@ void Gate::on_timeout(ngx_event_t* event) noexcept {
     Gate& gate = *static_cast<Gate*>(event->data);
     ngx_connection_t* c = gate.request_->connection;
     ngx_http_set_log_request(c->log, gate.request_);
-    gate.stop_waiting();
     gate.leave_line();
     refuse(gate.request_, ErrorCode::exclusive_wait_timeout);
     ngx_http_run_posted_requests(c);

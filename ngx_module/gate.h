@@ -19,24 +19,15 @@ public:
 
     // The section that it holds, nullptr if none.
     LineEntryRecord* section() const noexcept { return is_section_ ? entry() : nullptr; }
-    bool is_waiting() const noexcept { return is_waiting_; }
-    // Milliseconds spent waiting; for `$durable_wait`.
-    ngx_msec_t waited() const noexcept { return waited_; }
-    bool has_waited() const noexcept { return has_waited_; }
 
     void on_granted() noexcept override;
 
 private:
     static void on_timeout(ngx_event_t* event) noexcept;
-    void stop_waiting() noexcept;
 
     RequestContext& context_;
     ngx_http_request_t* request_;
     ngx_event_t timer_{};
-    ngx_msec_t since_ = 0;
-    ngx_msec_t waited_ = 0;
-    bool is_waiting_ = false;
-    bool has_waited_ = false;
     bool is_section_ = false;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "ngx_module/gate_phase.h"
 
+#include "core/event.h"
 #include "core/line.h"
 #include "core/object.h"
 #include "core/text_rules.h"
@@ -52,12 +53,17 @@ ngx_int_t name_object(ngx_http_request_t* r, ObjectSettings& settings, NamedObje
     return named.zone->claim() ? NGX_OK : refuse(r, ErrorCode::no_memory);
 }
 
-// X-14a: whether the request was sent by the section that runs on the object, with its token.
-bool is_sent_by_section(const RequestContext& context, const NamedObject& object) noexcept {
+// X-14a: whether the request was sent by the section that runs on the object, with its token; `kind` is
+// then that of the section's event.
+bool is_sent_by_section(const RequestContext& context, const NamedObject& object, EventKind& kind) noexcept {
     const auto token = read_event_token(context.offered_token);
     if (!token) return false;
     ZoneAccess access(*object.zone);
-    return runs_section_of(access, object.key, *token);
+    if (!runs_section_of(access, object.key, *token)) return false;
+    // A whole request has no record before its first host call; any other section's event has one.
+    const EventRecord* event = find_event(access, *token);
+    kind = event == nullptr ? EventKind::fetch : event->kind;
+    return true;
 }
 
 bool is_line_free(const NamedObject& named) noexcept {
@@ -107,9 +113,10 @@ ngx_int_t bind(ngx_http_request_t* r, LocationSettings& location) {
     if (context == nullptr) return NGX_HTTP_INTERNAL_SERVER_ERROR;
     NamedObject& bound = location.object != nullptr ? object : exclusive;
     NamedObject& line = location.exclusive != nullptr ? exclusive : object;
-    if (context->passed == RequestContext::Passed::nothing && is_sent_by_section(*context, line)) {
+    EventKind kind;
+    if (context->passed == RequestContext::Passed::nothing && is_sent_by_section(*context, line, kind)) {
         context->passed = RequestContext::Passed::line;
-        context->join_section(*line.zone, line.key, location, *read_event_token(context->offered_token));
+        context->join_section(*line.zone, line.key, location, *read_event_token(context->offered_token), kind);
     } else {
         const ngx_int_t rc = wait_in_line(*context, location, object, exclusive);
         if (rc != NGX_DECLINED || !needs_event(location)) return rc;

@@ -180,6 +180,7 @@ void HostCall::wait_for_section() {
         return run();
     case LineOutcome::full: return refuse(ErrorCode::exclusive_queue_full);
     case LineOutcome::no_memory: return refuse(ErrorCode::no_memory);
+    case LineOutcome::event_over: return refuse(ErrorCode::unknown_event);
     case LineOutcome::waiting: break;
     }
     park();

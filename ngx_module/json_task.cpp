@@ -131,8 +131,8 @@ void JsonTask::finish() noexcept {
     ngx_connection_t* c = r->connection;
     r->main->blocked--;
     r->aio = 0;
-    if (c->error) {
-        // The client left meanwhile: nginx has put its finalizer here.
+    if (r->write_event_handler != ngx_http_request_empty_handler) {
+        // The client left meanwhile, and nginx has put its finalizer where park() put nothing.
         ngx_http_set_log_request(c->log, r);
         r->write_event_handler(r);
         ngx_http_run_posted_requests(c);

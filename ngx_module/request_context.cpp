@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/event.h"
+#include "core/line.h"
 #include "ngx_module/gate.h"
 #include "ngx_module/pool.h"
 #include "ngx_module/worker.h"
@@ -53,17 +54,26 @@ void RequestContext::begin_event(WorkerZone& worker_zone, std::string_view key, 
 }
 
 void RequestContext::join_section(WorkerZone& worker_zone, std::string_view key, LocationSettings& location,
-                                  const EventToken& section_token) noexcept {
+                                  const EventToken& section_token, EventKind section_kind) noexcept {
     token = section_token;
     write_event_token(token, token_text_);
     zone = &worker_zone;
     object_key = key;
     settings = &location;
-    kind = EventKind::durable_block;
+    kind = section_kind;
     is_inner = true;
 }
 
 LineEntryRecord* RequestContext::section() const noexcept { return gate == nullptr ? nullptr : gate->section(); }
+
+bool RequestContext::is_overdue() noexcept {
+    const auto is_past = [this] { return static_cast<ngx_msec_int_t>(deadline - ngx_current_msec) <= 0; };
+    if (!is_past()) return false;
+    if (!is_bound || zone == nullptr || !zone->is_claimed()) return true;
+    ZoneAccess access(*zone);
+    if (EventRecord* event = find_event(access, token)) deadline += take_queued_time(*event, ngx_current_msec);
+    return is_past();
+}
 
 void RequestContext::set_bound() noexcept {
     is_bound = true;
@@ -71,7 +81,8 @@ void RequestContext::set_bound() noexcept {
     timer_.handler = on_deadline;
     timer_.log = request->connection->log;
     timer_.cancelable = 1;  // the request itself keeps a worker that is to quit
-    ngx_add_timer(&timer_, std::max<ngx_msec_int_t>(static_cast<ngx_msec_int_t>(deadline - ngx_current_msec), 0));
+    // While a section waits in the line the deadline moves on with the clock: not a look each millisecond.
+    ngx_add_timer(&timer_, std::max<ngx_msec_int_t>(static_cast<ngx_msec_int_t>(deadline - ngx_current_msec), 10));
 }
 
 // The request itself goes on, and so does a section that it holds as a whole.

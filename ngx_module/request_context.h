@@ -31,12 +31,13 @@ public:
     void begin_event(WorkerZone& worker_zone, std::string_view object_key, LocationSettings& location);
     // Makes the request part of the section whose event `section_token` is (X-14a).
     void join_section(WorkerZone& worker_zone, std::string_view object_key, LocationSettings& location,
-                      const EventToken& section_token) noexcept;
+                      const EventToken& section_token, EventKind section_kind) noexcept;
     // Ends it, by whatever way the request ends; idempotent (C-14, S-22).
     void end_event() noexcept;
     // Its record has been made: it goes at the event's time limit.
     void set_bound() noexcept;
-    bool is_overdue() const noexcept { return static_cast<ngx_msec_int_t>(deadline - ngx_current_msec) <= 0; }
+    // Whether its time limit is over. What its sections have waited in the line is added to that first.
+    bool is_overdue() noexcept;
     bool has_event() const noexcept { return zone != nullptr; }
     // The whole-request section that it holds, nullptr if none.
     LineEntryRecord* section() const noexcept;

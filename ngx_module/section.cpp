@@ -23,9 +23,11 @@ ngx_int_t on_subrequest_done(ngx_http_request_t* subrequest, void* data, ngx_int
     return NGX_OK;
 }
 
-// A list of the subrequest's own, without what belongs to the call alone.
+// A list of the subrequest's own, without what belongs to the call alone. An encoded answer would be
+// no JSON.
 bool copy_headers(ngx_http_request_t* subrequest) noexcept {
-    constexpr std::string_view kDropped[] = {"content-length", "transfer-encoding", "content-type", "expect", "connection"};
+    constexpr std::string_view kDropped[] = {"content-length", "transfer-encoding", "content-type",
+                                              "expect",         "connection",        "accept-encoding"};
     const ngx_list_part_t* part = &subrequest->headers_in.headers.part;
     ngx_list_t own;
     if (ngx_list_init(&own, subrequest->pool, 16, sizeof(ngx_table_elt_t)) != NGX_OK) return false;
@@ -83,16 +85,21 @@ Section* Section::of(ngx_http_request_t* r) noexcept {
 }
 
 void Section::start() {
-    switch (enter_line(call_.zone, object_key_, LineKind::section, rules_.queue)) {
+    switch (enter_line(call_.zone, object_key_, LineKind::section, rules_.queue, &*call_.token)) {
     case LineOutcome::granted: return run();
     case LineOutcome::waiting: return call_.park();  // a caller that leaves gives up its place
     case LineOutcome::full: return call_.refuse(ErrorCode::exclusive_queue_full);
+    case LineOutcome::event_over: return call_.refuse(ErrorCode::unknown_event);
     default: return call_.refuse(ErrorCode::no_memory);
     }
 }
 
 void Section::on_granted() noexcept {
-    call_.resume([this] { run(); });
+    call_.resume([this] {
+        if (end_caller_wait()) return run();
+        leave_line();
+        call_.refuse(ErrorCode::unknown_event);
+    });
 }
 
 void Section::run() {
@@ -218,7 +225,8 @@ void Section::on_handler_done(ngx_http_request_t* subrequest, ngx_int_t rc) noex
         is_whole_ = true;
     }
     if (rc == NGX_ERROR) is_whole_ = false;
-    if (subrequest->header_only) is_whole_ = true;
+    // nginx itself answers with no buffer at all where there is no text.
+    if (subrequest->header_only || (rc == NGX_OK && subrequest->upstream == nullptr)) is_whole_ = true;
     if (is_running_) {
         ngx_post_event(&done_, &ngx_posted_events);
     }
@@ -250,6 +258,8 @@ void Section::judge() {
     if (has_result_) return succeed(result_);
     if (is_too_large_) return fail(ErrorCode::exclusive_failed, kLargeResult);
     if (body_.empty()) return fail(ErrorCode::section_not_completed);
+    // The handler is through; what is left is our own work.
+    if (timer_.timer_set) ngx_del_timer(&timer_);
     JsonTask::check_text(call_, std::move(body_), on_result_checked);
 }
 
@@ -261,12 +271,13 @@ void Section::on_result_checked(HostCall& call, JsonTask& task) {
 }
 
 // X-7a: the caller has its result, then the line moves on. A caller too slow to take it all at once
-// lets it move when the request is over.
+// keeps it until its request is over, or for as long as a section may run.
 void Section::succeed(std::string_view json) {
     end_event();
     call_.answer(NGX_HTTP_OK, json);
     ngx_http_request_t* r = call_.request;
-    if (!r->buffered && !r->connection->buffered && r->out == nullptr) leave_line();
+    if (!r->buffered && !r->connection->buffered && r->out == nullptr) return leave_line();
+    ngx_add_timer(&timer_, rules_.timeout);
 }
 
 void Section::fail(ErrorCode error, std::string_view detail) {
@@ -277,6 +288,7 @@ void Section::fail(ErrorCode error, std::string_view detail) {
 
 void Section::on_timeout(ngx_event_t* event) noexcept {
     Section& section = *static_cast<Section*>(event->data);
+    if (!section.is_running_) return section.leave_line();  // a slow caller
     section.call_.resume([&section] {
         section.fail(ErrorCode::section_timed_out);
         section.abort_handler();

@@ -15,7 +15,7 @@ namespace durable {
 
 namespace {
 
-constexpr ngx_msec_t kTick = 1000;
+constexpr ngx_msec_t kTick = 500;  // a dead worker's section is over within a second
 constexpr std::size_t kStationsAtOnce = 64;
 
 // Field 22 of /proc/PID/stat: when the process started, which tells a reused pid from the old one.

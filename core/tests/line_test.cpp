@@ -26,6 +26,10 @@ class LineTest : public ZoneFixture {
     CPPUNIT_TEST(a_dead_workers_granted_ones_do_not_stop_the_line);
     CPPUNIT_TEST(a_call_waits_for_a_section_that_is_not_its_own);
     CPPUNIT_TEST(a_section_knows_its_events_token);
+    CPPUNIT_TEST(an_event_that_ends_withdraws_its_waiting_sections);
+    CPPUNIT_TEST(a_grant_that_was_not_seen_is_withdrawn_too);
+    CPPUNIT_TEST(an_event_that_is_over_asks_for_nothing);
+    CPPUNIT_TEST(the_time_that_sections_wait_is_their_events);
     CPPUNIT_TEST(entering_survives_each_failed_allocation);
     CPPUNIT_TEST(waiting_survives_each_failed_allocation);
     CPPUNIT_TEST_SUITE_END();
@@ -216,6 +220,63 @@ public:
         });
         one.leave(entry);
         two.locked([&](ZoneLock& lock) { CPPUNIT_ASSERT(!runs_section_of(lock, "object", token)); });
+    }
+
+    void an_event_that_ends_withdraws_its_waiting_sections() {
+        LineEntryRecord* running = one.enter(LineKind::section, 1).entry;
+        const LineCaller caller{one.bind(1), 0};
+        two.enter_for(caller, 2);
+        one.enter_for(caller, 3);
+        two.enter(LineKind::section, 4);
+        one.locked([&](ZoneLock& lock) { end_event(lock, *find_event(lock, caller.token)); });
+        check();
+        LineEntryRecord* withdrawn = two.granted();
+        CPPUNIT_ASSERT_EQUAL(std::uint64_t{2}, withdrawn->ticket);
+        CPPUNIT_ASSERT(!two.end_wait(withdrawn, 0));
+        two.leave(withdrawn);
+        two.locked([&](ZoneLock& lock) { forget_worker(lock, one.self().slot); });
+        check();
+        CPPUNIT_ASSERT_EQUAL(std::string("4 "), tickets(two));
+        (void)running;
+    }
+
+    void a_grant_that_was_not_seen_is_withdrawn_too() {
+        LineEntryRecord* running = one.enter(LineKind::section, 1).entry;
+        const LineCaller caller{one.bind(1), 0};
+        LineEntryRecord* second = two.enter_for(caller, 2).entry;
+        one.enter(LineKind::section, 3);
+        one.leave(running);
+        one.locked([&](ZoneLock& lock) { end_event(lock, *find_event(lock, caller.token)); });
+        check();
+        CPPUNIT_ASSERT_EQUAL_MESSAGE("the next one runs", std::string("3 "), tickets(one));
+        CPPUNIT_ASSERT(two.granted() == second);
+        CPPUNIT_ASSERT(!two.end_wait(second, 0));
+        two.leave(second);
+        check();
+    }
+
+    void an_event_that_is_over_asks_for_nothing() {
+        const LineCaller nobody{EventToken(), 0};
+        CPPUNIT_ASSERT(one.enter_for(nobody, 1).outcome == LineOutcome::event_over);
+        CPPUNIT_ASSERT_EQUAL(base, memory.live_blocks());
+    }
+
+    void the_time_that_sections_wait_is_their_events() {
+        one.enter(LineKind::section, 1);
+        const EventToken token = one.bind(1);
+        const auto queued_time = [&](std::uint64_t now_ms) {
+            return two.locked([&](ZoneLock& lock) { return take_queued_time(*find_event(lock, token), now_ms); });
+        };
+        LineEntryRecord* first = two.enter_for({token, 100}, 2).entry;
+        LineEntryRecord* second = one.enter_for({token, 150}, 3).entry;
+        CPPUNIT_ASSERT_EQUAL(std::uint64_t{60}, queued_time(160));
+        CPPUNIT_ASSERT_EQUAL(std::uint64_t{10}, queued_time(170));
+        CPPUNIT_ASSERT(two.end_wait(first, 180));
+        CPPUNIT_ASSERT(two.end_wait(first, 185));
+        CPPUNIT_ASSERT(one.end_wait(second, 200));
+        CPPUNIT_ASSERT_EQUAL(std::uint64_t{30}, queued_time(1000));
+        CPPUNIT_ASSERT_EQUAL(std::uint64_t{0}, queued_time(2000));
+        check();
     }
 
     void entering_survives_each_failed_allocation() {

@@ -148,7 +148,14 @@ private:
         if (granted != nullptr && granted->kind == LineKind::held) return leave_line(lock, granted);
         LineEntryRecord* entry = any(lock.own_slot().line_entries);
         if (entry != nullptr && below(2) == 0) return leave_line(lock, entry);
-        (void)enter_line(lock, object(), below(2) == 0 ? LineKind::held : LineKind::section, ++ticket_, 12);
+        if (entry != nullptr && below(4) == 0) (void)end_caller_wait(lock, *entry, ++ticket_);
+        const EventRecord* event = any(lock.own_slot().events);
+        if (event == nullptr || below(2) == 0) {
+            (void)enter_line(lock, object(), below(2) == 0 ? LineKind::held : LineKind::section, ++ticket_, 12);
+            return;
+        }
+        const LineCaller caller{event->token, ++ticket_};
+        (void)enter_line(lock, event->object->key(), LineKind::section, ++ticket_, 12, &caller);
     }
 
     void change_mailbox(ZoneLock& lock) {

@@ -279,9 +279,14 @@ private:
     void check_entry(const LineEntryRecord& entry) {
         expect(objects_.count(entry.object) == 1, "a line entry's object is gone");
         if (!fault_.empty()) return;
-        const bool is_granted = entry.state == LineState::granted;
+        const bool is_withdrawn = entry.state == LineState::withdrawn;
+        const bool is_granted = entry.state == LineState::granted || is_withdrawn;
         expect(entry.line_link.is_linked() == !is_granted, "exactly those who wait stand in the line");
-        if (is_granted && entry.kind == LineKind::section) {
+        expect(entry.caller_link.is_linked() == (entry.caller != nullptr), "caller_link");
+        if (entry.caller != nullptr) {
+            expect(events_.count(entry.caller) == 1 && !is_withdrawn, "who waits for a section is gone");
+        }
+        if (is_granted && !is_withdrawn && entry.kind == LineKind::section) {
             expect(entry.object->running == &entry, "a granted section that does not run");
         } else {
             expect(entry.object->running != &entry, "what runs is no granted section");
@@ -343,7 +348,7 @@ std::size_t count_reachable(const ZoneRoot& root) {
     const IsLive all = [](const void*) { return true; };
     Inspection inspection(root, all);
     inspection.run();
-    return inspection.reachable() + 4;  // the four indexes
+    return inspection.reachable() + root.budgets.count() + 5;  // the five indexes
 }
 
 void expect_consistent(const ZoneRoot& root, const IsLive& is_live) {

@@ -151,6 +151,12 @@ public:
                      std::string_view object = "object") {
         return locked([&](ZoneLock& lock) { return enter_line(lock, object, kind, ticket, queue); });
     }
+    LineResult enter_for(const LineCaller& caller, std::uint64_t ticket, std::string_view object = "object") {
+        return locked([&](ZoneLock& lock) { return enter_line(lock, object, LineKind::section, ticket, 1000, &caller); });
+    }
+    bool end_wait(LineEntryRecord* entry, std::uint64_t now_ms) {
+        return locked([&](ZoneLock& lock) { return end_caller_wait(lock, *entry, now_ms); });
+    }
     void leave(LineEntryRecord* entry) {
         locked([&](ZoneLock& lock) { leave_line(lock, entry); });
     }

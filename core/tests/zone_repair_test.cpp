@@ -131,6 +131,8 @@ class ZoneRepairTest : public CppUnit::TestFixture {
     CPPUNIT_TEST(a_death_while_entering_the_line);
     CPPUNIT_TEST(a_death_while_leaving_the_line);
     CPPUNIT_TEST(a_death_while_withdrawing);
+    CPPUNIT_TEST(a_death_while_asking_for_a_section);
+    CPPUNIT_TEST(a_death_while_withdrawing_an_events_sections);
     CPPUNIT_TEST(a_death_while_taking_what_is_granted);
     CPPUNIT_TEST(a_death_while_posting);
     CPPUNIT_TEST(a_death_while_taking_a_command);
@@ -234,6 +236,16 @@ public:
     }
     void a_death_while_withdrawing() {
         die_in([](World& w) { w.victim.leave(w.victim_held); });
+    }
+    void a_death_while_asking_for_a_section() {
+        die_in([](World& w) { w.victim.enter_for({w.victim_event, 1}, 20, "line"); });
+    }
+    void a_death_while_withdrawing_an_events_sections() {
+        die_in([](World& w) {
+            w.ally.enter_for({w.victim_event, 1}, 20, "line");
+            w.victim.enter_for({w.victim_event, 2}, 21, "line");
+            w.victim.end(w.victim_event);
+        });
     }
     void a_death_while_taking_what_is_granted() {
         die_in([](World& w) { w.victim.leave(w.victim.granted()); });

@@ -21,7 +21,7 @@ use DurableServer;
 use JSON::PP ();
 use Test::More ();
 
-my $json = JSON::PP->new->utf8->allow_nonref;
+my $json = JSON::PP->new->utf8->allow_nonref->max_depth(2000);
 
 # zone (its size and limits), http, server, location (of the application) and api (of the
 # calls): more configuration. The rest as in DurableServer.

@@ -58,6 +58,36 @@ my $app = StreamApp->start(
     },
     other => sub { my (undef, $connection) = @_; $connection->note('other was asked'); $connection->respond(200, undef, 'other'); 'answered' },
 );
+BEGIN {
+    package EarlyApp;
+    our @ISA = ('StreamApp');
+    sub connection_class { 'EarlyApp::Connection' }
+
+    package EarlyApp::Connection;
+    our @ISA = ('DurableApp::Connection');
+
+    # The head alone.
+    sub read_request {
+        my ($self) = @_;
+        my $head = $self->{peer}->read_until(qr/\r\n\r\n/, 60) // return undef;
+        my ($method, $path) = split / /, $head;
+        my %headers = map { /^([^:]+): (.*)/ ? (lc $1 => $2) : () } split /\r\n/, $head;
+        return {method => $method, path => $path, headers => \%headers, body => ''};
+    }
+}
+my $early = EarlyApp->start(
+    reads => sub {
+        my ($calls, $connection) = @_;
+        $calls->start;
+        my @answers;
+        for (1 .. 3) {
+            my $line = $connection->{peer}->read_until(qr/line \d\n/, 5) // "lost\n";
+            push @answers, $calls->write("data: $line\n");
+        }
+        $calls->note(join ' ', @answers, $calls->end);
+    },
+);
+
 my $to = 'http://127.0.0.1:' . $app->port . '/app/';
 my $location = "durable_object main \$host; $StreamApp::TO_APP";
 my $server = $app->server(
@@ -69,6 +99,7 @@ my $server = $app->server(
     server => <<"CONF");
         listen 127.0.0.1:{{port_slow}} sndbuf=8k;
         location /unbuffered/ { $location proxy_buffering off; proxy_pass $to; }
+        location /early/ { $location proxy_request_buffering off; proxy_pass http://127.0.0.1:@{[$early->port]}/app/; }
         location /tight/ { $location proxy_max_temp_file_size 0; proxy_pass $to; }
         location /request/ { $location proxy_request_buffering off; proxy_pass $to; }
         location /two/ { $location proxy_read_timeout 200ms; proxy_next_upstream error timeout invalid_header http_500 http_503 non_idempotent; proxy_pass http://two/app/; }
@@ -188,6 +219,27 @@ for my $prefix (qw(app request)) {
         is($app->results('upload', 1), 20000, 'which the application gets');
         last if $prefix eq 'request';
     }
+}
+
+# With proxy_request_buffering off the application reads while it writes.
+for my $case ([0, 'stays'], [1, 'leaves'], [2, 'leaves']) {
+    my ($after, $what) = @$case;
+    my $client = DurableClient->connect(port => $port);
+    $client->send_request('POST', "/early/reads/same", headers => ['Content-Length', 7 * 3]);
+    my $head = $client->read_head(5);
+    is($head && $head->{status}, 200, "a stream before the request's body");
+    for my $line (1 .. 3) {
+        if ($after && $line > $after) { $client->close; last }
+        $client->write("line $line\n");
+        like($client->read_until(qr/data: .*?\n\n/, 5), qr/data: line $line\n\n/, "line $line comes back");
+    }
+    if ($what eq 'stays') {
+        is($early->results('reads', 1), '0 0 0 204', 'the calls');
+        is($client->read_until(qr/0\r\n\r\n/, 5), "\r\n0\r\n\r\n", 'and the end');
+        next;
+    }
+    # nginx cannot complete the request any more: its application is let go.
+    like($early->results('reads', 1), qr/^0(?: 0)* (?:1|unknown_event) /, "a client that leaves after line $after");
 }
 
 # A client that reads nothing holds up no answer of the application's own.

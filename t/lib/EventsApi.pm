@@ -168,6 +168,13 @@ sub list { my ($self, $query) = @_; return $self->call(GET => 'subscriptions' . 
 sub rows { my ($self) = @_; return @{$self->list('limit=200')->{items}} }
 sub row { my ($self, $row) = @_; my ($found) = grep { $_->{subId} eq $row->{subId} } $self->rows; return $found }
 
+# Why a row is suspended; '' where it is not. Read from the store, since lists have a budget.
+sub suspension { my ($self, $row) = @_; return $self->{api}->query("SELECT suspended_reason FROM subscriptions WHERE sub_id = '$row->{subId}'") }
+sub wait_suspension {
+    my ($self, $row, $reason, $seconds) = @_;
+    return NginxProcess::wait_until($seconds // 10, sub { Time::HiRes::sleep(0.05); $self->suspension($row) eq $reason });
+}
+
 sub stream {
     my ($self, $subject, %with) = @_;
     my $query = defined $subject ? "?subject=$subject" : '';

@@ -22,7 +22,6 @@ sub data_of { my ($who, $stream, $n, $seconds) = @_; return map { my $d = $who->
 sub quiet { my ($stream, $seconds) = @_; return !defined $stream->next_event($seconds // 0.3) }
 sub ack { my ($who, $delivery) = @_; return $who->call(POST => 'ack', {subId => $delivery->{subId}, id => $delivery->{ackId}}) }
 sub suspension { my ($who, $row) = @_; my $now = $who->row($row) or return 'gone'; return $now->{suspendedReason} // '' }
-sub wait_suspension { my ($who, $row, $reason, $seconds) = @_; return NginxProcess::wait_until($seconds // 10, sub { suspension($who, $row) eq $reason }) }
 
 my @clauses = (
     'E-26, E-28 publishing' => sub {
@@ -220,7 +219,7 @@ my @clauses = (
         my $before = $api->hooks('h3');
         # Each rejection leaves a gap behind what was already owed.
         $api->publish(subject => $topic, data => $_) for 1 .. 6;
-        ok(wait_suspension($who, $row, 'failures', 20), 'E-35: five in a row suspend');
+        ok($who->wait_suspension($row, 'failures', 20), 'E-35: five in a row suspend');
         my @calls = $api->hooks('h3');
         my @events = map { $_->{json}{event} } @calls[$before .. $#calls];
         is_deeply([map { $_->{data} } grep { ($_->{op} // '') ne 'gap' } @events], [1 .. 5], 'E-34: what is rejected is not tried again');

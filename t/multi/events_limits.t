@@ -42,7 +42,7 @@ END
     my $brief = $api->caller('brief');
     is($brief->call(POST => 'subscribe', {subject => 'topic:a', expiresAt => time + 2})->{status}, 200, 'rows that expire') for 1 .. 5;
     is(at_once(1, '/few/subscribe', $brief, $body)->{$limit}, 1, 'E-13: as many as there may be');
-    sleep 1 while grep { $_->{expiresAt} > time } $brief->rows;
+    sleep 3;
     is(at_once(1, '/few/subscribe', $brief, $body)->{'200 '}, 1, 'E-13: expired ones do not count');
 
     # ---- E-24, each call at another worker than the last

@@ -13,7 +13,6 @@ use Time::HiRes qw(sleep time);
 
 my $killed = qr/exited on signal 9/;
 sub suspension { my ($who, $row) = @_; my $now = $who->row($row) or return 'gone'; return $now->{suspendedReason} // '' }
-sub wait_suspension { my ($who, $row, $reason, $seconds) = @_; return NginxProcess::wait_until($seconds // 10, sub { suspension($who, $row) eq $reason }) }
 sub data { my (@calls) = @_; return map { $_->{json}{event}{data} } grep { ($_->{json}{event}{op} // '') ne 'gap' } @calls }
 
 for my $workers (1, 2) {
@@ -25,27 +24,27 @@ for my $workers (1, 2) {
     my $kept = $who->subscribe(subject => 'topic:kept', delivery => 'single', handlerName => 'h0', targets => ['worker']);
     my $url = $api->hook_url('h0');
     ok($api->reload(handlers => "durable_handler h0 $url;"), 'a reload without h1');
-    ok(wait_suspension($who, $row, 'handler_not_found'), 'handler_not_found: its rows are suspended');
+    ok($who->wait_suspension($row, 'handler_not_found'), 'handler_not_found: its rows are suspended');
     is(suspension($who, $kept), '', 'the others not');
     is($api->operator('events/resume', {account => 'a'})->{json}{changed}, 0, 'and cannot be resumed by an operator');
     is($api->publish(subject => 'topic:gone', data => $_)->{matched}, 0, 'not delivered to') for 1 .. 103;
     is($who->call(POST => 'subscribe', {subject => 'topic:x', handlerName => 'h1'})->{json}{code}, 'events_handler_not_found', 'E-9: as configured now');
     ok($api->reload(handlers => undef), 'a reload with it');
-    ok(wait_suspension($who, $row, ''), 'it comes back');
+    ok($who->wait_suspension($row, ''), 'it comes back');
     is_deeply([data($api->wait_hooks('h1', 100, 20))], [4 .. 103], 'with the newest 100 of its backlog, in order');
 
     # ---- failures, and a definition that changes
     my $failing = $who->subscribe(subject => 'topic:failing', delivery => 'single', handlerName => 'h2', targets => ['worker']);
     $api->hook_status(h2 => 404);
     $api->publish(subject => 'topic:failing', data => $_) for 1 .. 6;
-    ok(wait_suspension($who, $failing, 'failures'), 'suspended for failures');
+    ok($who->wait_suspension($failing, 'failures'), 'suspended for failures');
     ok($api->reload, 'a reload that changes nothing');
     sleep 1;
     is(suspension($who, $failing), 'failures', 'nor does it there');
     $api->hook_status(h2 => 200);
     my $handlers = join ' ', map { "durable_handler h$_ " . $api->hook_url("h$_") . " secret=other;" } 0 .. 3;
     ok($api->reload(handlers => $handlers), 'a reload with other definitions');
-    ok(wait_suspension($who, $failing, ''), 'failures: another definition resumes');
+    ok($who->wait_suspension($failing, ''), 'failures: another definition resumes');
     ok(NginxProcess::wait_until(10, sub { grep { $_ eq '6' } grep { defined } data($api->hooks('h2')) }), 'with what was owed');
 
     # ---- the deliverer's death in the middle of a call (E-36)

@@ -23,8 +23,8 @@ inline ngx_str_t behind(const ngx_str_t& text, std::string_view prefix) noexcept
 }
 
 inline char* refuse(ngx_conf_t* cf, const ngx_str_t& value, const char* range) noexcept {
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid value \"%V\" in \"%V\", it must be %s", &value,
-                       &arguments(cf)[0], range);
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid value \"%V\" in \"%V\", it must be %s", &value, &arguments(cf)[0],
+                       range);
     return kDirectiveFailed;
 }
 

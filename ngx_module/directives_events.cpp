@@ -71,9 +71,7 @@ char* read_secret(ngx_conf_t* cf, const ngx_str_t& argument, HandlerOptions& han
         const auto key = base64_decode(view(behind(text, kBase64)));
         if (!key || key->empty()) return refuse_secret(cf);
         handler.secret = copy_to_pool(cf->pool, *key);
-    } catch (const std::bad_alloc&) {
-        return kDirectiveFailed;
-    }
+    } catch (const std::bad_alloc&) { return kDirectiveFailed; }
     return handler.secret.data == nullptr ? kDirectiveFailed : NGX_CONF_OK;
 }
 
@@ -90,9 +88,7 @@ char* handler_parameter(ngx_conf_t* cf, const ngx_str_t& argument, HandlerOption
 bool is_webhook_url(std::string_view url) noexcept {
     try {
         return parse_webhook_url(url).has_value();
-    } catch (const std::bad_alloc&) {
-        return false;
-    }
+    } catch (const std::bad_alloc&) { return false; }
 }
 
 // ---- durable_events ----
@@ -111,7 +107,8 @@ char* events_parameter(ngx_conf_t* cf, const ngx_str_t& argument, EventsOptions&
     constexpr const char* kRange = "a number from 1 to 1000000000";
     if (starts_with(argument, "cors=")) {
         const ngx_str_t origin = behind(argument, "cors=");
-        if (!is_origin(view(origin))) return refuse(cf, argument, "an origin as browsers send it, like https://example.com");
+        if (!is_origin(view(origin)))
+            return refuse(cf, argument, "an origin as browsers send it, like https://example.com");
         auto* place = static_cast<ngx_str_t*>(ngx_array_push(&events.origins));
         if (place == nullptr) return kDirectiveFailed;
         *place = origin;
@@ -154,7 +151,8 @@ char* set_handler(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
     auto& main = *static_cast<MainSettings*>(conf);
     const ngx_str_t* value = arguments(cf);
     HandlerOptions handler{value[1], value[2], ngx_null_string, 30000};
-    if (!is_handler_name(view(handler.name))) return refuse(cf, value[1], "1 to 128 bytes of UTF-8 without control characters");
+    if (!is_handler_name(view(handler.name)))
+        return refuse(cf, value[1], "1 to 128 bytes of UTF-8 without control characters");
     if (!is_webhook_url(view(handler.url))) {
         return refuse(cf, value[2], "an http:// or https:// URL with a host and without user information");
     }
@@ -178,7 +176,8 @@ char* set_events(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
     if (char* failed = refuse_without_prefix(cf)) return failed;
     if (char* failed = set_content(cf, location, ContentHandler::events, on_events_request)) return failed;
     auto* events = static_cast<EventsOptions*>(ngx_pcalloc(cf->pool, sizeof(EventsOptions)));
-    if (events == nullptr || ngx_array_init(&events->origins, cf->pool, 2, sizeof(ngx_str_t)) != NGX_OK) return kDirectiveFailed;
+    if (events == nullptr || ngx_array_init(&events->origins, cf->pool, 2, sizeof(ngx_str_t)) != NGX_OK)
+        return kDirectiveFailed;
     events->account_rows = 500;
     events->app_rows = 100;
     for (ngx_uint_t i = 1; i < cf->args->nelts; ++i) {
@@ -207,7 +206,8 @@ char* set_emit(ngx_conf_t* cf, ngx_command_t*, void* conf) noexcept {
     auto& location = *static_cast<LocationSettings*>(conf);
     if (location.emit != NGX_CONF_UNSET_PTR) return duplicate();
     auto* emit = static_cast<EmitOptions*>(ngx_pcalloc(cf->pool, sizeof(EmitOptions)));
-    if (emit == nullptr || !compile(cf, arguments(cf)[1], &emit->subject) || !compile(cf, arguments(cf)[2], &emit->op)) {
+    if (emit == nullptr || !compile(cf, arguments(cf)[1], &emit->subject) ||
+        !compile(cf, arguments(cf)[2], &emit->op)) {
         return kDirectiveFailed;
     }
     location.emit = emit;

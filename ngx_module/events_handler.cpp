@@ -28,9 +28,7 @@ public:
         ngx_connection_t* c = request_->connection;
         request_->read_event_handler = ngx_http_test_reading;
         request_->write_event_handler = ngx_http_request_empty_handler;
-        if (c->read->pending_eof) {
-            ngx_post_event(c->read, &ngx_posted_events);
-        }
+        if (c->read->pending_eof) { ngx_post_event(c->read, &ngx_posted_events); }
     }
 
     void on_store_answer(ngx_uint_t status, std::string&& body) noexcept override {
@@ -98,9 +96,9 @@ ngx_int_t refuse_method(ngx_http_request_t* r, const EventsRow& row) noexcept {
 ErrorCode charge(EventStore& store, const EventsRow& row, const Caller& caller, std::optional<BudgetCharge>& charged) {
     if (!row.budget) return ErrorCode::ok;
     switch (store.charge(caller.account, *row.budget, charged)) {
-    case BudgetOutcome::accepted: return ErrorCode::ok;
-    case BudgetOutcome::exceeded: return ErrorCode::too_many_requests;
-    case BudgetOutcome::no_memory: break;
+        case BudgetOutcome::accepted: return ErrorCode::ok;
+        case BudgetOutcome::exceeded: return ErrorCode::too_many_requests;
+        case BudgetOutcome::no_memory: break;
     }
     return ErrorCode::no_memory;
 }
@@ -124,8 +122,10 @@ ngx_int_t make_call(ngx_http_request_t* r) {
     std::optional<BudgetCharge> charged;
     auto* call = create_in_pool<EventsCall>(r->pool, r);
     if (call == nullptr) return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    if (const ErrorCode error = charge(*store, row, *caller, charged); error != ErrorCode::ok) return send_error(r, error);
-    store->submit(row.make_job(r, *location_settings(r)->events, std::move(*caller), std::string(body)), *call, charged);
+    if (const ErrorCode error = charge(*store, row, *caller, charged); error != ErrorCode::ok)
+        return send_error(r, error);
+    store->submit(row.make_job(r, *location_settings(r)->events, std::move(*caller), std::string(body)), *call,
+                  charged);
     call->park();
     return NGX_DONE;
 }

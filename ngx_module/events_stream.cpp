@@ -49,9 +49,7 @@ void EventsStream::park() noexcept {
     request_->read_event_handler = on_readable;
     request_->write_event_handler = ngx_http_request_empty_handler;
     // It may have left while its body was read; no further event would tell.
-    if (c->read->pending_eof) {
-        ngx_post_event(c->read, &ngx_posted_events);
-    }
+    if (c->read->pending_eof) { ngx_post_event(c->read, &ngx_posted_events); }
 }
 
 // ---- what the store says ----

@@ -38,9 +38,9 @@ private:
     void end(ngx_int_t rc) noexcept;
 
     ngx_http_request_t* request_;
-    std::string text_;      // what buffer_ points into
-    ngx_buf_t buffer_{};    // nginx keeps links to it, so it is used again and again
-    std::string waiting_;   // frames that came before all else was out
+    std::string text_;     // what buffer_ points into
+    ngx_buf_t buffer_{};   // nginx keeps links to it, so it is used again and again
+    std::string waiting_;  // frames that came before all else was out
     ngx_msec_t last_sent_ = 0;
     ngx_msec_t ping_;
     ngx_msec_t send_timeout_;

@@ -63,7 +63,8 @@ public:
         Worker one(memory_, *root_, 1);
         const auto use = [&](int first, std::uint64_t now_ms) {
             for (int i = 0; i < 200; ++i) {
-                CPPUNIT_ASSERT(charge(one, std::to_string(first + i), CallBudget::list, now_ms) == BudgetOutcome::accepted);
+                CPPUNIT_ASSERT(charge(one, std::to_string(first + i), CallBudget::list, now_ms) ==
+                               BudgetOutcome::accepted);
             }
         };
         use(0, kNow);

@@ -16,7 +16,7 @@ my @streams = map { subscribe($server, 'a') } 1 .. $readers;
 my (@delivered, @late);
 for my $i (1 .. $messages) {
     push @delivered, publish($server, 'a', "$i " . 'x' x ($i * 7 % 200));
-    push @late, subscribe($server, 'a') if $i % 10 == 0;
+    push @late, subscribe($server, 'a') if $i % 10 == 5;
     if ($i % 20 == 0) { (shift @late)->client->close }
 }
 my @expected = map { "$_ " . 'x' x ($_ * 7 % 200) } 1 .. $messages;

@@ -222,7 +222,7 @@ enum class CommandKind : std::uint8_t {
 };
 
 struct CommandRecord {
-    ListLink mailbox_link;  // its list
+    ListLink mailbox_link;  // its list: the receiver's mailbox or a worker's drafts
     TextChain text;
     EventToken token;
     std::uint64_t call = 0;    // the sender's name for it
@@ -241,6 +241,7 @@ struct WorkerSlotRecord {
     IntrusiveList<LineEntryRecord, &LineEntryRecord::slot_link> line_entries;
     IntrusiveList<LineEntryRecord, &LineEntryRecord::granted_link> granted;
     IntrusiveList<CommandRecord, &CommandRecord::mailbox_link> mailbox;
+    IntrusiveList<CommandRecord, &CommandRecord::mailbox_link> drafts;  // long ones, being written or read
     std::uint64_t start_time = 0;  // of the process, field 22 of /proc/PID/stat: a pid is reused
     std::uint32_t pid = 0;         // 0 = free
     std::uint32_t generation = 0;

@@ -55,6 +55,25 @@ void TextChain::release(const SharedLock& lock) noexcept {
     }
 }
 
+TextBlock* TextChain::append_block(const SharedLock& lock, TextBlock* last, std::string_view part) noexcept {
+    auto* block = lock.create<TextBlock>(part.size());
+    if (block == nullptr) return nullptr;
+    part.copy(block->bytes(), part.size());
+    (last == nullptr ? first : last->next) = block;
+    size += static_cast<std::uint32_t>(part.size());
+    return block;
+}
+
+bool TextChain::release_some(const SharedLock& lock, int blocks) noexcept {
+    for (; first != nullptr && blocks > 0; --blocks) {
+        TextBlock* block = first;
+        first = block->next;
+        size -= std::min(size, kBlockBytes);
+        lock.destroy(block);
+    }
+    return first != nullptr;
+}
+
 void TextChain::append_to(std::string& out, std::uint32_t from) const {
     std::uint32_t left = size;
     for (const TextBlock* block = first; block != nullptr; block = block->next) {

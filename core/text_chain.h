@@ -27,6 +27,12 @@ struct TextChain {
     [[nodiscard]] bool assign(const SharedLock& lock, std::string_view head, std::string_view tail = {}) noexcept;
     void release(const SharedLock& lock) noexcept;
 
+    // For a long text, in several holds of the lock by its only user: adds `part`, full blocks but for the
+    // last one, behind the block `last` (nullptr at first), and gives the new one; nullptr when it is full.
+    [[nodiscard]] TextBlock* append_block(const SharedLock& lock, TextBlock* last, std::string_view part) noexcept;
+    // Frees up to so many blocks from the front. True while some are left.
+    bool release_some(const SharedLock& lock, int blocks) noexcept;
+
     // Copies the bytes from `from` on behind what `out` holds. Needs no lock while the owner is pinned.
     void append_to(std::string& out, std::uint32_t from = 0) const;
     // The whole text where one block holds it, else nothing.

@@ -51,6 +51,7 @@ void reset_slot(WorkerSlotRecord& slot) noexcept {
     slot.events.repair();
     slot.line_entries.repair();
     slot.mailbox.repair();
+    slot.drafts.repair();
     slot.ready.clear();
     slot.granted.clear();
     slot.mailbox_depth = 0;
@@ -192,7 +193,7 @@ void finish_object(ZoneLock& lock, ObjectRecord& object) noexcept {
 
 bool owns_something(const WorkerSlotRecord& slot) noexcept {
     return !slot.stations.empty() || !slot.cursors.empty() || !slot.events.empty() || !slot.line_entries.empty() ||
-           !slot.mailbox.empty();
+           !slot.mailbox.empty() || !slot.drafts.empty();
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "ngx_module/commands.h"
 
+#include "core/errors.h"
 #include "ngx_module/log.h"
 #include "ngx_module/worker.h"
 
@@ -21,11 +22,7 @@ PostOutcome Commands::send(const WorkerRef& target, Command& command, CommandCal
         execute_command(zone_, command);
         return PostOutcome::ok;
     }
-    PostOutcome outcome;
-    {
-        ZoneAccess access(zone_);
-        outcome = post_command(access, target, command);
-    }
+    const PostOutcome outcome = post(target, command);
     if (outcome != PostOutcome::ok) {
         callers_.erase(command.call);
         caller.call_ = 0;
@@ -33,22 +30,46 @@ PostOutcome Commands::send(const WorkerRef& target, Command& command, CommandCal
     return outcome;
 }
 
+PostOutcome Commands::post(const WorkerRef& target, const Command& command) noexcept {
+    CommandRecord* draft = nullptr;
+    if (is_long(command.text.size())) {
+        draft = draft_command(zone_.zone(), command);
+        if (draft == nullptr) return PostOutcome::no_memory;
+    }
+    PostOutcome outcome;
+    {
+        ZoneAccess access(zone_);
+        outcome = draft == nullptr ? post_command(access, target, command) : post_draft(access, target, *draft);
+    }
+    if (draft != nullptr && outcome != PostOutcome::ok) discard_draft(zone_.zone(), *draft);
+    return outcome;
+}
+
 void Commands::answer(const Command& command, std::int32_t result, std::string_view text) noexcept {
+    guarded(ngx_cycle->log, "answering a command", [&] {
+        answer_with(command, result, std::string(text));
+        return NGX_OK;
+    });
+}
+
+void Commands::answer_with(const Command& command, std::int32_t result, std::string text) noexcept {
     guarded(ngx_cycle->log, "answering a command", [&] {
         Command answer;
         answer.kind = CommandKind::answer;
         answer.token = command.token;
         answer.call = command.call;
         answer.result = result;
-        answer.text = text;
+        answer.text = std::move(text);
         if (command.sender == zone_.zone().self) {
             deliver_answer(answer);
             return NGX_OK;
         }
-        PostOutcome outcome;
-        {
-            ZoneAccess access(zone_);
-            outcome = post_command(access, command.sender, answer);
+        PostOutcome outcome = post(command.sender, answer);
+        if (outcome == PostOutcome::no_memory && !answer.text.empty()) {
+            // It may never fit; that the zone is full does sooner.
+            answer.text.clear();
+            answer.result = static_cast<std::int32_t>(ErrorCode::no_memory);
+            outcome = post(command.sender, answer);
         }
         if (outcome == PostOutcome::no_memory) unsent_.emplace_back(command.sender, std::move(answer));
         return NGX_OK;
@@ -77,8 +98,12 @@ void Commands::on_wakeup() noexcept {
         Command command;
         bool is_taken = false;
         guarded(ngx_cycle->log, "reading the mailbox", [&] {
-            ZoneAccess access(zone_);
-            is_taken = take_command(access, command);
+            CommandRecord* long_text = nullptr;
+            {
+                ZoneAccess access(zone_);
+                is_taken = take_command(access, command, &long_text);
+            }
+            if (long_text != nullptr) read_draft(zone_.zone(), *long_text, command.text);
             return NGX_OK;
         });
         if (!is_taken) return;

@@ -42,6 +42,8 @@ public:
     // Answers a command that came; `command.sender` and `command.call` say to whom. One that finds
     // the zone full is tried again each second.
     void answer(const Command& command, std::int32_t result, std::string_view text = {}) noexcept;
+    // The same without a copy of a text that may be long.
+    void answer_with(const Command& command, std::int32_t result, std::string text) noexcept;
 
     // Takes what lies in the mailbox.
     void on_wakeup() noexcept;
@@ -50,6 +52,7 @@ public:
 
 private:
     friend class CommandCaller;
+    PostOutcome post(const WorkerRef& target, const Command& command) noexcept;
     void receive(const Command& command) noexcept;
     void deliver_answer(const Command& answer) noexcept;
 

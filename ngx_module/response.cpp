@@ -16,7 +16,9 @@ bool add_header(ngx_http_request_t* r, std::string_view name, std::string_view v
     return true;
 }
 
-ngx_int_t send_json(ngx_http_request_t* r, ngx_uint_t status, std::string_view body) noexcept {
+namespace {
+
+ngx_int_t send_json_buffer(ngx_http_request_t* r, ngx_uint_t status, std::string_view body, bool is_kept) noexcept {
     const ngx_int_t discarded = ngx_http_discard_request_body(r);
     if (discarded != NGX_OK) return discarded;
     r->headers_out.status = status;
@@ -28,13 +30,29 @@ ngx_int_t send_json(ngx_http_request_t* r, ngx_uint_t status, std::string_view b
     if (body.empty()) r->header_only = 1;
     const ngx_int_t rc = ngx_http_send_header(r);
     if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) return rc;
-    ngx_buf_t* b = ngx_create_temp_buf(r->pool, body.size());
+    ngx_buf_t* b = is_kept ? static_cast<ngx_buf_t*>(ngx_calloc_buf(r->pool)) : ngx_create_temp_buf(r->pool, body.size());
     if (b == nullptr) return NGX_ERROR;
-    b->last = ngx_cpymem(b->pos, body.data(), body.size());
+    if (is_kept) {
+        b->pos = to_ngx(body).data;
+        b->last = b->pos + body.size();
+        b->memory = 1;
+    } else {
+        b->last = ngx_cpymem(b->pos, body.data(), body.size());
+    }
     b->last_buf = r == r->main;
     b->last_in_chain = 1;
     ngx_chain_t out{b, nullptr};
     return ngx_http_output_filter(r, &out);
+}
+
+}  // namespace
+
+ngx_int_t send_json(ngx_http_request_t* r, ngx_uint_t status, std::string_view body) noexcept {
+    return send_json_buffer(r, status, body, false);
+}
+
+ngx_int_t send_kept_json(ngx_http_request_t* r, ngx_uint_t status, std::string_view body) noexcept {
+    return send_json_buffer(r, status, body, true);
 }
 
 ngx_int_t send_error(ngx_http_request_t* r, ErrorCode error, std::string_view detail) noexcept {

@@ -11,6 +11,9 @@ namespace durable {
 // sends is discarded.
 ngx_int_t send_json(ngx_http_request_t* r, ngx_uint_t status, std::string_view body) noexcept;
 
+// The same without a copy: `body` stays as it is until the request is over.
+ngx_int_t send_kept_json(ngx_http_request_t* r, ngx_uint_t status, std::string_view body) noexcept;
+
 // The refusal of `error`; `detail` as in append_error_json.
 ngx_int_t send_error(ngx_http_request_t* r, ErrorCode error, std::string_view detail = {}) noexcept;
 

@@ -8,6 +8,7 @@
 #include "ngx_module/event_headers.h"
 #include "ngx_module/pool.h"
 #include "ngx_module/request_body.h"
+#include "ngx_module/response.h"
 
 namespace durable {
 
@@ -48,6 +49,12 @@ bool copy_headers(ngx_http_request_t* subrequest) noexcept {
     set_request_headers(subrequest, own);
     std::string_view token;
     return remove_event_headers(subrequest, token);
+}
+
+// Of the answer, as far as its head tells; a large one is not moved as it grows.
+std::size_t expected_size(const ngx_http_request_t& subrequest) noexcept {
+    const off_t announced = subrequest.headers_out.content_length_n;
+    return announced <= 0 || announced > static_cast<off_t>(kMaxJsonText) ? 0 : static_cast<std::size_t>(announced);
 }
 
 ngx_table_elt_t* last_header(ngx_http_request_t* r) noexcept {
@@ -207,6 +214,7 @@ ngx_int_t Section::on_body(ngx_chain_t* in) {
         if (ngx_buf_in_memory(&b)) {
             const auto size = static_cast<std::size_t>(b.last - b.pos);
             is_too_large_ |= body_.size() + size > kMaxJsonText;
+            if (body_.empty() && subrequest_ != nullptr) body_.reserve(expected_size(*subrequest_));
             if (!is_too_large_ && is_running_ && !has_result_) body_.append(reinterpret_cast<char*>(b.pos), size);
             b.pos = b.last;
         }
@@ -255,7 +263,7 @@ void Section::judge() {
                                        : "the handler answered " + std::to_string(status_);
         return fail(ErrorCode::exclusive_failed, reason);
     }
-    if (has_result_) return succeed(result_);
+    if (has_result_) return succeed();
     if (is_too_large_) return fail(ErrorCode::exclusive_failed, kLargeResult);
     if (body_.empty()) return fail(ErrorCode::section_not_completed);
     // The handler is through; what is left is our own work.
@@ -267,14 +275,15 @@ void Section::on_result_checked(HostCall& call, JsonTask& task) {
     Section& section = *call.section;
     if (!section.is_running_) return;  // the limit came first
     if (!task.is_valid) return section.fail(ErrorCode::exclusive_failed, kBadResult);
-    section.succeed(task.text);
+    section.result_ = std::move(task.text);
+    section.succeed();
 }
 
 // X-7a: the caller has its result, then the line moves on. A caller too slow to take it all at once
 // keeps it until its request is over, or for as long as a section may run.
-void Section::succeed(std::string_view json) {
+void Section::succeed() {
     end_event();
-    call_.answer(NGX_HTTP_OK, json);
+    call_.finish(send_kept_json(call_.request, NGX_HTTP_OK, result_));
     ngx_http_request_t* r = call_.request;
     if (!r->buffered && !r->connection->buffered && r->out == nullptr) return leave_line();
     ngx_add_timer(&timer_, rules_.timeout);
@@ -298,14 +307,16 @@ void Section::on_timeout(ngx_event_t* event) noexcept {
 // ---- commands ----
 
 void Section::answer_read(const Command& command) {
-    std::string text = "{\"operation\":", storage;
-    append_json_string(text, call_.argument);
+    std::string text, storage;
     std::string_view params;
     if (!body_text(call_.request, storage, params)) {
         return call_.zone.commands().answer(command, static_cast<std::int32_t>(ErrorCode::no_memory));
     }
+    text.reserve(params.size() + 6 * call_.argument.size() + 64);
+    text.append("{\"operation\":");
+    append_json_string(text, call_.argument);
     text.append(",\"params\":").append(params).append("}");
-    call_.zone.commands().answer(command, static_cast<std::int32_t>(ErrorCode::ok), text);
+    call_.zone.commands().answer_with(command, static_cast<std::int32_t>(ErrorCode::ok), std::move(text));
 }
 
 void Section::complete(const Command& command) {

@@ -52,7 +52,7 @@ private:
     bool add_headers(ngx_http_request_t* subrequest);
     void abort_handler() noexcept;
     void judge();
-    void succeed(std::string_view json);
+    void succeed();
     void fail(ErrorCode error, std::string_view detail = {});
     void let_the_next_go() noexcept;
     static void on_timeout(ngx_event_t* event) noexcept;
@@ -67,7 +67,7 @@ private:
     ngx_event_t timer_{};  // the limit
     ngx_event_t done_{};   // posted when the handler has answered
     std::string body_;     // what the handler answered
-    std::string result_;   // what `POST section/result` gave
+    std::string result_;   // what `POST section/result` gave, or the body once it is checked
     ngx_uint_t status_ = 0;
     bool has_result_ = false;
     bool is_running_ = false;

@@ -20,6 +20,10 @@ class MailboxTest : public ZoneFixture {
     CPPUNIT_TEST(what_a_dead_receiver_left_is_answered);
     CPPUNIT_TEST(an_answer_to_a_dead_worker_is_dropped);
     CPPUNIT_TEST(a_dead_senders_command_is_dropped_with_its_receiver);
+    CPPUNIT_TEST(a_long_text_arrives_whole);
+    CPPUNIT_TEST(a_draft_for_a_dead_worker_is_discarded);
+    CPPUNIT_TEST(a_dead_workers_drafts_are_freed);
+    CPPUNIT_TEST(drafting_survives_each_failed_allocation);
     CPPUNIT_TEST(posting_survives_each_failed_allocation);
     CPPUNIT_TEST_SUITE_END();
 
@@ -121,6 +125,60 @@ public:
         forget(one);
         forget(two);
         check();
+        CPPUNIT_ASSERT_EQUAL(base, memory.live_blocks());
+    }
+
+    void a_long_text_arrives_whole() {
+        Command command = named(7);
+        for (const std::size_t size : {131073u, 200000u, 8388608u}) {
+            command.text.assign(size, 't');
+            for (std::size_t i = 0; i < size; i += 1000) command.text[i] = static_cast<char>('a' + i / 1000 % 26);
+            CPPUNIT_ASSERT(is_long(size));
+            CommandRecord* draft = draft_command(one.zone(), command);
+            check();
+            CPPUNIT_ASSERT(one.locked([&](ZoneLock& lock) { return post_draft(lock, two.self(), *draft); }) == PostOutcome::ok);
+            check();
+            CPPUNIT_ASSERT_EQUAL(1, static_cast<int>(one.wakes.count));
+            two.look();
+            Command got;
+            CommandRecord* taken = nullptr;
+            CPPUNIT_ASSERT(two.locked([&](ZoneLock& lock) { return take_command(lock, got, &taken); }));
+            CPPUNIT_ASSERT_EQUAL(command.call, got.call);
+            CPPUNIT_ASSERT(taken == draft);
+            check();
+            read_draft(two.zone(), *taken, got.text);
+            CPPUNIT_ASSERT(got.text == command.text);
+            CPPUNIT_ASSERT_EQUAL(base, memory.live_blocks());
+        }
+        CPPUNIT_ASSERT(!is_long(100000));
+    }
+
+    void a_draft_for_a_dead_worker_is_discarded() {
+        const WorkerRef dead = two.self();
+        forget(two);
+        Command command = named(1);
+        command.text = std::string(300000, 't');
+        CommandRecord* draft = draft_command(one.zone(), command);
+        CPPUNIT_ASSERT(one.locked([&](ZoneLock& lock) { return post_draft(lock, dead, *draft); }) == PostOutcome::dead);
+        discard_draft(one.zone(), *draft);
+        CPPUNIT_ASSERT_EQUAL(base, memory.live_blocks());
+    }
+
+    void a_dead_workers_drafts_are_freed() {
+        Command command = named(1);
+        command.text = std::string(300000, 't');
+        CPPUNIT_ASSERT(draft_command(one.zone(), command) != nullptr);
+        forget(one);
+        check();
+        CPPUNIT_ASSERT_EQUAL(base, memory.live_blocks());
+    }
+
+    void drafting_survives_each_failed_allocation() {
+        Command command = named(1);
+        command.text = std::string(300000, 't');
+        CommandRecord* draft = nullptr;
+        fail_each_allocation([&] { return (draft = draft_command(one.zone(), command)) != nullptr; });
+        discard_draft(one.zone(), *draft);
         CPPUNIT_ASSERT_EQUAL(base, memory.live_blocks());
     }
 

@@ -127,6 +127,7 @@ private:
             check_text(command->text.first, command->text.size);
             ++commands_[&slot];
         }
+        (void)records(slot.drafts, "draft");
     }
 
     void check_object(const ObjectRecord& object) {
@@ -307,7 +308,7 @@ private:
         expect(slot.mailbox_depth == commands_[&slot], "mailbox_depth");
         if (slot.pid != 0) return;
         expect(slot.stations.empty() && slot.cursors.empty() && slot.events.empty() && slot.line_entries.empty() &&
-                   slot.mailbox.empty(),
+                   slot.mailbox.empty() && slot.drafts.empty(),
                "a free slot owns something");
     }
 

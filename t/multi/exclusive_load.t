@@ -20,7 +20,7 @@ my $whole = 'location /whole/ { durable_exclusive main $arg_object queue=20000 w
 sub is_a_count { my ($n, @results) = @_; return join(' ', sort { $a <=> $b } @results) eq join ' ', 1 .. $n }
 
 for my $workers (1, 2, 4) {
-    my $host = Sections->start(workers => $workers, timeout => '10s', server => $whole, level => 'warn');
+    my $host = Sections->start(workers => $workers, timeout => '10s', server => $whole, level => 'warn', location => 'proxy_read_timeout 600s;');
     my @pids = $host->workers;
     my @clients = map { $host->server->connect_to_worker($pids[$_ % @pids]) } 1 .. $callers;
     my @events = map { $host->event(worker => $pids[$_ % @pids]) } 1 .. 4;

@@ -73,6 +73,7 @@ bool is_line_free(const NamedObject& named) noexcept {
 }
 
 ngx_int_t enter(RequestContext& context, const NamedObject& object, LineKind kind, const ObjectSettings& settings) {
+    if (kind == LineKind::held && is_line_free(object)) return NGX_DECLINED;
     if (context.gate == nullptr) context.gate = create_in_pool<Gate>(context.request->pool, context);
     if (context.gate == nullptr) return NGX_HTTP_INTERNAL_SERVER_ERROR;
     return context.gate->enter(*object.zone, object.key, kind, settings.queue, settings.wait);
@@ -124,7 +125,9 @@ ngx_int_t bind(ngx_http_request_t* r, LocationSettings& location) {
         if (context->section() != nullptr) context->gate->set_token(context->token);
     }
     if (!has_application(location)) return NGX_DECLINED;
-    return add_event_headers(r, context->token_text(), context->kind, context->object_key) ? NGX_DECLINED : NGX_HTTP_INTERNAL_SERVER_ERROR;
+    return add_event_headers(r, context->token_text(), context->kind, context->object_key)
+               ? NGX_DECLINED
+               : NGX_HTTP_INTERNAL_SERVER_ERROR;
 }
 
 // The module's headers are for the main request's application alone.

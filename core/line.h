@@ -11,10 +11,10 @@
 namespace durable {
 
 enum class LineOutcome : std::uint8_t {
-    passed,     // a held one whose turn it is already; no entry was made
-    granted,    // a section that runs now
+    passed,   // a held one whose turn it is already; no entry was made
+    granted,  // a section that runs now
     waiting,
-    full,       // X-16b
+    full,  // X-16b
     no_memory,
     event_over,  // the event that asks for the section has ended
 };

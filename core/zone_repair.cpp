@@ -153,8 +153,9 @@ void attach_line_entry(ZoneLock& lock, WorkerSlotRecord& slot, LineEntryRecord& 
     } else if (object.running == &entry) {
         entry.state = LineState::granted;
     }
-    const bool is_granted = entry.state == LineState::withdrawn ||
-                            (entry.state == LineState::granted && (entry.kind == LineKind::held || object.running == &entry));
+    const bool is_granted =
+        entry.state == LineState::withdrawn ||
+        (entry.state == LineState::granted && (entry.kind == LineKind::held || object.running == &entry));
     if (!is_granted && !(is_in_line && entry.state == LineState::waiting)) {
         if (entry.event != nullptr) entry.event->section = nullptr;
         entry.line_link.unlink();

@@ -119,7 +119,8 @@ void Commands::on_tick() noexcept {
         {
             ZoneAccess access(zone_);
             for (auto& one : again) {
-                if (post_command(access, one.first, one.second) == PostOutcome::no_memory) unsent_.push_back(std::move(one));
+                if (post_command(access, one.first, one.second) == PostOutcome::no_memory)
+                    unsent_.push_back(std::move(one));
             }
             for (const auto& [call, caller] : callers_) {
                 if (!is_alive((*access).root(), caller->target_)) dead.push_back(call);

@@ -32,21 +32,19 @@ Gate::~Gate() {
 ngx_int_t Gate::enter(WorkerZone& zone, std::string_view object_key, LineKind kind, ngx_uint_t queue, ngx_msec_t wait) {
     is_section_ = kind == LineKind::section;
     switch (enter_line(zone, object_key, kind, static_cast<std::uint32_t>(queue))) {
-    case LineOutcome::passed:
-    case LineOutcome::granted: return NGX_DECLINED;
-    case LineOutcome::event_over:  // it has no caller
-    case LineOutcome::full: return refuse(request_, ErrorCode::exclusive_queue_full);
-    case LineOutcome::no_memory: return refuse(request_, ErrorCode::no_memory);
-    case LineOutcome::waiting: break;
+        case LineOutcome::passed:
+        case LineOutcome::granted: return NGX_DECLINED;
+        case LineOutcome::event_over:  // it has no caller
+        case LineOutcome::full: return refuse(request_, ErrorCode::exclusive_queue_full);
+        case LineOutcome::no_memory: return refuse(request_, ErrorCode::no_memory);
+        case LineOutcome::waiting: break;
     }
     request_->read_event_handler = ngx_http_test_reading;
     request_->write_event_handler = ngx_http_request_empty_handler;
     ngx_add_timer(&timer_, wait);
     // A client that has left already causes no further event.
     ngx_event_t* read = request_->connection->read;
-    if (read->pending_eof) {
-        ngx_post_event(read, &ngx_posted_events);
-    }
+    if (read->pending_eof) { ngx_post_event(read, &ngx_posted_events); }
     return NGX_DONE;
 }
 

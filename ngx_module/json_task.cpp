@@ -55,7 +55,8 @@ void JsonTask::read() {
         }
         text.resize(at + piece.size);
         for (std::size_t done = 0; done < piece.size;) {
-            const ssize_t n = pread(piece.fd, &text[at + done], piece.size - done, piece.offset + static_cast<off_t>(done));
+            const ssize_t n =
+                pread(piece.fd, &text[at + done], piece.size - done, piece.offset + static_cast<off_t>(done));
             if (n <= 0) {
                 is_read = false;
                 return;
@@ -70,8 +71,7 @@ void JsonTask::check() {
     if (!is_read) return;
     JsonCheck walk(text, text.capacity());
     JsonCheck::Result result;
-    while ((result = walk.step(kValuesAtOnce)) == JsonCheck::Result::more) {
-    }
+    while ((result = walk.step(kValuesAtOnce)) == JsonCheck::Result::more) {}
     is_valid = result == JsonCheck::Result::valid;
 }
 
@@ -108,9 +108,7 @@ void JsonTask::on_thread(void* data, ngx_log_t*) noexcept {
     auto& task = *static_cast<JsonTask*>(data);
     try {
         task.check();
-    } catch (...) {
-        task.is_read = false;
-    }
+    } catch (...) { task.is_read = false; }
 }
 
 void JsonTask::on_done(ngx_event_t* event) noexcept { static_cast<JsonTask*>(event->data)->finish(); }

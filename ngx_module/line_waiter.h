@@ -20,8 +20,8 @@ public:
     // Stands in the line. passed and granted: no need to wait (a section is to be left later, by
     // `leave_line`); waiting: on_granted will be called.
     // `caller` is the event that asks for a section, if one does: its clock stands still meanwhile.
-    [[nodiscard]] LineOutcome enter_line(WorkerZone& zone, std::string_view object_key, LineKind kind, std::uint32_t queue,
-                                         const EventToken* caller = nullptr);
+    [[nodiscard]] LineOutcome enter_line(WorkerZone& zone, std::string_view object_key, LineKind kind,
+                                         std::uint32_t queue, const EventToken* caller = nullptr);
     // A section's turn has come: its caller's clock runs again. False when that event is over.
     [[nodiscard]] bool end_caller_wait() noexcept;
     // Names the event of the section that runs now.

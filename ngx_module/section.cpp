@@ -28,7 +28,7 @@ ngx_int_t on_subrequest_done(ngx_http_request_t* subrequest, void* data, ngx_int
 // no JSON.
 bool copy_headers(ngx_http_request_t* subrequest) noexcept {
     constexpr std::string_view kDropped[] = {"content-length", "transfer-encoding", "content-type",
-                                              "expect",         "connection",        "accept-encoding"};
+                                             "expect",         "connection",        "accept-encoding"};
     const ngx_list_part_t* part = &subrequest->headers_in.headers.part;
     ngx_list_t own;
     if (ngx_list_init(&own, subrequest->pool, 16, sizeof(ngx_table_elt_t)) != NGX_OK) return false;
@@ -80,24 +80,23 @@ Section::Section(HostCall& call, std::string object_key, Rules rules) noexcept
 
 Section::~Section() {
     if (timer_.timer_set) ngx_del_timer(&timer_);
-    if (done_.posted) {
-        ngx_delete_posted_event(&done_);
-    }
+    if (done_.posted) { ngx_delete_posted_event(&done_); }
     end_event();
 }
 
 Section* Section::of(ngx_http_request_t* r) noexcept {
-    if (r == r->main || r->post_subrequest == nullptr || r->post_subrequest->handler != on_subrequest_done) return nullptr;
+    if (r == r->main || r->post_subrequest == nullptr || r->post_subrequest->handler != on_subrequest_done)
+        return nullptr;
     return static_cast<Section*>(r->post_subrequest->data);
 }
 
 void Section::start() {
     switch (enter_line(call_.zone, object_key_, LineKind::section, rules_.queue, &*call_.token)) {
-    case LineOutcome::granted: return run();
-    case LineOutcome::waiting: return call_.park();  // a caller that leaves gives up its place
-    case LineOutcome::full: return call_.refuse(ErrorCode::exclusive_queue_full);
-    case LineOutcome::event_over: return call_.refuse(ErrorCode::unknown_event);
-    default: return call_.refuse(ErrorCode::no_memory);
+        case LineOutcome::granted: return run();
+        case LineOutcome::waiting: return call_.park();  // a caller that leaves gives up its place
+        case LineOutcome::full: return call_.refuse(ErrorCode::exclusive_queue_full);
+        case LineOutcome::event_over: return call_.refuse(ErrorCode::unknown_event);
+        default: return call_.refuse(ErrorCode::no_memory);
     }
 }
 
@@ -165,14 +164,16 @@ ngx_int_t Section::enter_handler() {
     post_subrequest_.handler = on_subrequest_done;
     post_subrequest_.data = this;
     ngx_http_request_t* sr = nullptr;
-    if (ngx_http_subrequest(r, &uri, &args, &sr, &post_subrequest_, NGX_HTTP_SUBREQUEST_BACKGROUND) != NGX_OK) return NGX_ERROR;
+    if (ngx_http_subrequest(r, &uri, &args, &sr, &post_subrequest_, NGX_HTTP_SUBREQUEST_BACKGROUND) != NGX_OK)
+        return NGX_ERROR;
     subrequest_ = sr;
     sr->filter_need_in_memory = 1;
     sr->method = NGX_HTTP_POST;
     ngx_str_set(&sr->method_name, "POST");
     // The caller's variables are of another event.
     const auto* core = static_cast<ngx_http_core_main_conf_t*>(ngx_http_get_module_main_conf(r, ngx_http_core_module));
-    sr->variables = static_cast<ngx_http_variable_value_t*>(ngx_pcalloc(r->pool, core->variables.nelts * sizeof(ngx_http_variable_value_t)));
+    sr->variables = static_cast<ngx_http_variable_value_t*>(
+        ngx_pcalloc(r->pool, core->variables.nelts * sizeof(ngx_http_variable_value_t)));
     if (sr->variables == nullptr || !copy_headers(sr) || !add_headers(sr)) return NGX_ERROR;
     return NGX_OK;
 }
@@ -235,9 +236,7 @@ void Section::on_handler_done(ngx_http_request_t* subrequest, ngx_int_t rc) noex
     if (rc == NGX_ERROR) is_whole_ = false;
     // nginx itself answers with no buffer at all where there is no text.
     if (subrequest->header_only || (rc == NGX_OK && subrequest->upstream == nullptr)) is_whole_ = true;
-    if (is_running_) {
-        ngx_post_event(&done_, &ngx_posted_events);
-    }
+    if (is_running_) { ngx_post_event(&done_, &ngx_posted_events); }
 }
 
 // Closes the connection to a handler that is past its limit; its answer would only be thrown away.
@@ -320,7 +319,8 @@ void Section::answer_read(const Command& command) {
 }
 
 void Section::complete(const Command& command) {
-    if (has_result_) return call_.zone.commands().answer(command, static_cast<std::int32_t>(ErrorCode::already_completed));
+    if (has_result_)
+        return call_.zone.commands().answer(command, static_cast<std::int32_t>(ErrorCode::already_completed));
     result_ = command.text;
     has_result_ = true;
     body_ = std::string();

@@ -71,7 +71,7 @@ private:
     ngx_uint_t status_ = 0;
     bool has_result_ = false;
     bool is_running_ = false;
-    bool is_whole_ = false;     // the handler's answer came to its end
+    bool is_whole_ = false;  // the handler's answer came to its end
     bool is_too_large_ = false;
 };
 

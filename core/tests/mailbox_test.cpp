@@ -136,7 +136,8 @@ public:
             CPPUNIT_ASSERT(is_long(size));
             CommandRecord* draft = draft_command(one.zone(), command);
             check();
-            CPPUNIT_ASSERT(one.locked([&](ZoneLock& lock) { return post_draft(lock, two.self(), *draft); }) == PostOutcome::ok);
+            CPPUNIT_ASSERT(one.locked([&](ZoneLock& lock) { return post_draft(lock, two.self(), *draft); }) ==
+                           PostOutcome::ok);
             check();
             CPPUNIT_ASSERT_EQUAL(1, static_cast<int>(one.wakes.count));
             two.look();

@@ -152,7 +152,8 @@ public:
         return locked([&](ZoneLock& lock) { return enter_line(lock, object, kind, ticket, queue); });
     }
     LineResult enter_for(const LineCaller& caller, std::uint64_t ticket, std::string_view object = "object") {
-        return locked([&](ZoneLock& lock) { return enter_line(lock, object, LineKind::section, ticket, 1000, &caller); });
+        return locked(
+            [&](ZoneLock& lock) { return enter_line(lock, object, LineKind::section, ticket, 1000, &caller); });
     }
     bool end_wait(LineEntryRecord* entry, std::uint64_t now_ms) {
         return locked([&](ZoneLock& lock) { return end_caller_wait(lock, *entry, now_ms); });

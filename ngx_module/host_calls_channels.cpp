@@ -181,6 +181,8 @@ void wait_call(HostCall& call) {
     const TimeoutResult timeout =
         parse_wait_timeout(is_present ? std::optional<std::string_view>(text) : std::nullopt);
     if (timeout.error != ErrorCode::ok) return call.refuse(timeout.error, text);
+    // A busy round's cached time lies behind, and the wait would end early by as much (C-20).
+    ngx_time_update();
     wait_for_message(call, timeout.timeout_ms);
 }
 

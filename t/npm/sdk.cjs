@@ -5,6 +5,17 @@ const assert = require('node:assert');
 const path = require('node:path');
 const [origin, token] = process.argv.slice(2);
 
+// The client would open a browser to sign in, with a package that Node.js 18 cannot require().
+const Module = require('node:module');
+const load = Module._load;
+Module._load = (name, ...rest) => name === 'open' ? () => {} : load(name, ...rest);
+globalThis.CustomEvent ??= class extends Event {
+    constructor(type, options) {
+        super(type, options);
+        this.detail = options?.detail ?? null;
+    }
+};
+
 globalThis.PUTER_API_ORIGIN = origin;
 globalThis.PUTER_ORIGIN = origin;
 globalThis.puter_socket_enabled = false;

@@ -6,6 +6,7 @@
 #include "ngx_module/log.h"
 #include "ngx_module/object_request.h"
 #include "ngx_module/response.h"
+#include "ngx_module/stream_output.h"
 
 namespace durable {
 
@@ -111,18 +112,12 @@ void EventsStream::begin() noexcept {
 
 // ---- sending ----
 
-bool EventsStream::has_unsent() const noexcept { return ngx_buf_size(&buffer_) != 0 || request_->out != nullptr; }
+bool EventsStream::has_unsent() const noexcept { return is_output_left(request_, buffer_); }
 
 void EventsStream::send(std::string&& text) noexcept {
     if (has_failed_) return;
     text_ = std::move(text);
-    auto* start = reinterpret_cast<u_char*>(&text_[0]);
-    buffer_ = ngx_buf_t();
-    buffer_.start = buffer_.pos = start;
-    buffer_.end = buffer_.last = start + text_.size();
-    buffer_.tag = &ngx_http_durable_module;
-    buffer_.temporary = 1;
-    buffer_.flush = 1;
+    wrap_text(buffer_, text_);
     last_sent_ = ngx_current_msec;
     ngx_chain_t out{&buffer_, nullptr};
     if (ngx_http_output_filter(request_, &out) == NGX_ERROR) has_failed_ = true;
@@ -134,8 +129,7 @@ void EventsStream::flush() noexcept {
     if (ngx_http_output_filter(request_, nullptr) == NGX_ERROR) has_failed_ = true;
     if (c->sent == sent_before) return;
     last_sent_ = ngx_current_msec;
-    // send_timeout counts from the last progress.
-    if (c->write->timer_set && !c->write->cancelable) ngx_del_timer(c->write);
+    restart_send_timeout(c);
 }
 
 // Does what comes next once something was sent. The stream may be gone after it.
@@ -156,23 +150,10 @@ void EventsStream::go_on() noexcept {
 }
 
 void EventsStream::wait_for_socket() noexcept {
-    ngx_event_t* wev = request_->connection->write;
-    if (!wev->delayed && (!wev->timer_set || wev->cancelable)) {
-        if (wev->timer_set) ngx_del_timer(wev);
-        wev->cancelable = 0;
-        ngx_add_timer(wev, send_timeout_);
-    }
-    if (ngx_handle_write_event(wev, 0) != NGX_OK) end(NGX_HTTP_CLIENT_CLOSED_REQUEST);
+    if (!durable::wait_for_socket(request_->connection, send_timeout_)) end(NGX_HTTP_CLIENT_CLOSED_REQUEST);
 }
 
-// An idle stream's write timer is its ping; it holds no worker that is to quit.
-void EventsStream::arm_ping(ngx_msec_t after) noexcept {
-    ngx_event_t* wev = request_->connection->write;
-    if (wev->timer_set) ngx_del_timer(wev);
-    if (ping_ == 0) return;
-    wev->cancelable = 1;
-    ngx_add_timer(wev, after);
-}
+void EventsStream::arm_ping(ngx_msec_t after) noexcept { durable::arm_ping(request_->connection, ping_, after); }
 
 // ---- events of the connection ----
 
@@ -185,9 +166,13 @@ void EventsStream::on_writable(ngx_http_request_t* r) noexcept {
         wev->timedout = 0;
         return stream.on_timer();
     }
-    if (wev->delayed || !stream.has_unsent()) return;
-    stream.flush();
-    stream.go_on();
+    if (wev->delayed) return;
+    if (stream.has_unsent()) {
+        stream.flush();
+        stream.go_on();
+    } else if (!wev->timer_set) {
+        stream.arm_ping(stream.ping_);
+    }
 }
 
 void EventsStream::on_timer() noexcept {

@@ -7,6 +7,7 @@
 #include "ngx_module/log.h"
 #include "ngx_module/reader_group.h"
 #include "ngx_module/request_context.h"
+#include "ngx_module/stream_output.h"
 
 namespace durable {
 
@@ -121,24 +122,14 @@ void SubscribedStream::keep_unsent(std::string_view bytes) {
 
 void SubscribedStream::send_filtered(std::string_view bytes) {
     keep_unsent(bytes);
-    auto* start = reinterpret_cast<u_char*>(&unsent_[0]);
-    filtered_ = ngx_buf_t();
-    filtered_.start = filtered_.pos = start;
-    filtered_.end = filtered_.last = start + unsent_.size();
-    filtered_.tag = &ngx_http_durable_module;
-    filtered_.temporary = 1;
-    filtered_.flush = 1;
+    wrap_text(filtered_, unsent_);
     is_in_filters_ = true;
     ngx_chain_t out{&filtered_, nullptr};
     if (ngx_http_output_filter(request_, &out) == NGX_ERROR) has_failed_ = true;
     flush();
 }
 
-// TLS takes bytes into a buffer of its own before the socket does.
-bool SubscribedStream::has_filtered_bytes() const noexcept {
-    return ngx_buf_size(&filtered_) != 0 || request_->out != nullptr ||
-           (request_->connection->buffered & NGX_LOWLEVEL_BUFFERED) != 0;
-}
+bool SubscribedStream::has_filtered_bytes() const noexcept { return is_output_left(request_, filtered_); }
 
 // Sends what was kept. Without a failure, `is_blocked` says whether there is still some.
 void SubscribedStream::flush() {
@@ -160,31 +151,14 @@ void SubscribedStream::flush() {
 
 void SubscribedStream::on_progress() noexcept {
     last_sent_ = ngx_current_msec;
-    ngx_event_t* wev = request_->connection->write;
-    // send_timeout counts from the last progress. A delay by limit_rate has the timer for itself.
-    if (is_blocked() && wev->timer_set && !wev->cancelable && !wev->delayed) ngx_del_timer(wev);
+    if (is_blocked()) restart_send_timeout(request_->connection);
 }
 
 void SubscribedStream::wait_for_socket() noexcept {
-    ngx_event_t* wev = request_->connection->write;
-    if (!wev->delayed && (!wev->timer_set || wev->cancelable)) {
-        if (wev->timer_set) ngx_del_timer(wev);
-        ngx_add_timer(wev, send_timeout_);
-    }
-    wev->cancelable = 0;
-    if (ngx_handle_write_event(wev, 0) != NGX_OK) has_failed_ = true;
+    if (!durable::wait_for_socket(request_->connection, send_timeout_)) has_failed_ = true;
 }
 
-// An idle stream's write timer is its ping; it holds no worker that is to quit. A delay by limit_rate
-// that is still running comes first.
-void SubscribedStream::arm_ping(ngx_msec_t after) noexcept {
-    ngx_event_t* wev = request_->connection->write;
-    if (wev->delayed) return;
-    if (wev->timer_set) ngx_del_timer(wev);
-    if (ping_ == 0) return;
-    wev->cancelable = 1;
-    ngx_add_timer(wev, after);
-}
+void SubscribedStream::arm_ping(ngx_msec_t after) noexcept { durable::arm_ping(request_->connection, ping_, after); }
 
 // ---- events of the connection ----
 

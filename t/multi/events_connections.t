@@ -18,11 +18,14 @@ my $api = EventsApi->start(workers => 2, server => <<'END',
         location /rewritten/ { rewrite ^/rewritten/(.*)$ /events/$1 last; }
         location /asked/ { auth_request /events/subscriptions; root {{prefix}}/html; }
         location /timeout/ { durable_events; durable_identity $http_account; send_timeout 1s; }
+        location /slow/ { durable_events; durable_identity $http_account; limit_rate 4k; durable_ping 0; }
+        location /slow_pinged/ { durable_events; durable_identity $http_account; limit_rate 4k; durable_ping 100ms; }
         location = /single { durable_exclusive main k; proxy_pass http://127.0.0.1:{{port}}/events/subscriptions; }
 END
     http => <<'END');
     server { listen 127.0.0.1:{{port_h2}} http2; listen 127.0.0.1:{{port_tls}} ssl http2; ssl_certificate {{cert}}; ssl_certificate_key {{key}};
-        location /events/ { durable_events; durable_identity $http_account; durable_ping 300ms; } }
+        location /events/ { durable_events; durable_identity $http_account; durable_ping 300ms; }
+        location /quiet/ { durable_events; durable_identity $http_account; durable_ping 0; } }
 END
 my $server = $api->server;
 my $who = $api->caller('a');
@@ -75,6 +78,23 @@ $deaf->read_head(5);
 $api->publish(subject => 'topic:deaf', data => 'x' x 60000) for 1 .. 200;
 ok($server->wait_log(qr/client timed out.*\/timeout\/stream/, 10), 'a client that takes nothing is disconnected');
 undef $deaf;
+
+# ---- limit_rate has the write timer of a stream for itself while it delays
+for my $place (qw(slow slow_pinged)) {
+    my $stream = SseClient->open(port => $api->port, path => "/$place/stream?subject=topic:$place", headers => ['Account', 'a']);
+    for my $round (1 .. 3) {
+        $api->publish(subject => "topic:$place", data => "$round" . 'y' x 3000);
+        is(substr(($stream->next_event(5) // {data => ''})->{data} =~ s/.*"data":"//r, 0, 1), $round, "/$place: event $round");
+    }
+}
+
+# ---- nothing stays behind in TLS's own buffer, though no ping would push it out
+my $late = SseClient->open(port => $server->port('tls'), tls => 1, rcvbuf => 4096, path => '/quiet/stream?subject=topic:late', headers => ['Account', 'a']);
+$api->publish(subject => 'topic:late', data => $_ . 'z' x 60000) for 1 .. 80;
+$api->publish(subject => 'topic:late', data => 'last');
+my $texts = join ' ', map { s/.*"data":"(\d+|last).*/$1/r } $late->next_texts(81, 15);
+is($texts, join(' ', 1 .. 80, 'last'), 'TLS: a late reader gets all');
+undef $late;
 
 # ---- many streams
 my @streams = map { $who->stream('topic:many') } 1 .. 200;

@@ -145,7 +145,7 @@ for my $where (qw(same other)) {
                 my $client = DurableClient->connect(port => $port);
                 my $stream = SseClient->open(client => $client, path => "/$prefix/then/$where?$end-$how");
                 is($stream->status, 200, "$what: the head of the stream");
-                is(join(' ', $stream->next_texts(2, 5)), '1 2', "$what: its frames");
+                is(join(' ', $stream->next_texts(2, 5)), '1 2', ($how eq 'silent' ? 'S-22a, past proxy_read_timeout, ' : '') . "$what: its frames");
                 is($stream->wait_end(5), $end eq 'end' ? 'end' : 'cut', "$what: its end");
                 next if $end eq 'open' || $prefix eq 'request' || $client->is_eof;
                 my $next = eval { $client->request('GET', '/_worker') };
@@ -156,8 +156,8 @@ for my $where (qw(same other)) {
 }
 sleep 0.1;
 my @asked = grep { /other was asked/ } $app->notes;
-is(scalar @asked, 2 * 24, 'nobody else was asked, but by mirror and post_action');
-is(scalar(grep { m{got /app/then/\w+\?end-dies} } $app->notes), 2 * 15, 'the application was asked once for each')
+is(scalar @asked, 2 * 24, 'S-22a: nobody else was asked, but by mirror and post_action');
+is(scalar(grep { m{got /app/then/\w+\?end-dies} } $app->notes), 2 * 15, 'S-22a: the application was asked once for each')
     or diag grep { m{got /app/then/\w+\?end-dies} } $app->notes;
 my @bad = grep { !m{" 200 } } grep { m{/then/} } split /^/, $server->access_log;
 is_deeply(\@bad, [], 'the access log has the status of the streams');
@@ -166,7 +166,7 @@ is_deeply(\@bad, [], 'the access log has the status of the streams');
 for my $how (qw(body dies empty)) {
     my $first = http_request($port, 'GET', "/cached/then/same?end-$how");
     my $second = http_request($port, 'GET', "/cached/then/same?end-$how");
-    is($second->{body}, "data: 1\n\ndata: 2\n\n", "proxy_cache: nothing is stored ($how)");
+    is($second->{body}, "data: 1\n\ndata: 2\n\n", "S-22a, proxy_cache: nothing is stored ($how)");
     isnt($second->{headers}{'x-cache'}, 'HIT', 'proxy_cache: no hit');
 }
 is(() = glob("$server->{prefix}/stored/*"), 0, 'proxy_store: nothing is stored');

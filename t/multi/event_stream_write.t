@@ -123,7 +123,7 @@ for my $workers (1, 2, 4) {
         my $response = http_request($port, 'GET', "/app/text/$where");
         is($app->results('text', 1),
            'invalid_text invalid_text 0 invalid_text 0 0 0 text_too_large text_too_large text_too_large unknown_stream text_too_large 2',
-           "S-10: what a write takes, S-20: and what it answers after the end $what");
+           "S-10: what a write takes, S-11, S-20: and what it answers, open and ended $what");
         ok($response->{body} eq "\xE2\x82\xACa\0bx\r\ny\r\n" . 'x' x 65536, 'S-10: nothing is changed');
 
         my $stream = SseClient->open(port => $port, path => "/app/empty/$where");
@@ -146,7 +146,7 @@ for my $workers (1, 2, 4) {
             is($app->results('tick', 1), 'quick', 'S-15: without a delay');
             $client->reset;
             my ($answer, $number) = split / /, $app->results('fill', 1);
-            is($answer, 1, 'S-13: until the client is gone');
+            is($answer, 1, 'S-11, S-13: until the client is gone');
             my $accepted = ($number // 0) * $size - $size;
             # A text larger than the buffer is let through alone, and its write waits then.
             cmp_ok($accepted, '<=', $buffer + $taken, "S-14a: it has run ahead by the buffer and the $taken bytes on their way");

@@ -22,11 +22,7 @@ bool has_channel_name(HostCall& call) {
 
 void refuse_outcome(HostCall& call, ChannelOutcome outcome) {
     const ErrorCode error = error_of(outcome);
-    const ZoneLimits& limits = call.zone.zone().limits;
-    std::string limit;
-    if (error == ErrorCode::subscription_limit) limit = std::to_string(limits.subscriptions);
-    if (error == ErrorCode::channel_limit) limit = std::to_string(limits.channels);
-    call.refuse(error, limit);
+    call.refuse(error, limit_detail(error, call.zone.zone().limits));
 }
 
 void answer_number(HostCall& call, std::string_view name, std::uint64_t number) {

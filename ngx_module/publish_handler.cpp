@@ -35,7 +35,10 @@ ngx_int_t publish_body(ngx_http_request_t* r) {
         ZoneAccess access(zone);
         result = publish(access, key, channel, event, text, history, unix_ms());
     }
-    if (result.outcome != ChannelOutcome::ok) return send_error(r, error_of(result.outcome));
+    if (result.outcome != ChannelOutcome::ok) {
+        const ErrorCode error = error_of(result.outcome);
+        return send_error(r, error, limit_detail(error, zone.zone().limits));
+    }
     return send_json(r, NGX_HTTP_OK, publish_answer(result));
 }
 

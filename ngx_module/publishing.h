@@ -46,4 +46,11 @@ inline ErrorCode error_of(ChannelOutcome outcome) noexcept {
     return ErrorCode::no_memory;
 }
 
+// The configured limit that a refusal names, as its detail; empty where it names none.
+inline std::string limit_detail(ErrorCode error, const ZoneLimits& limits) {
+    if (error == ErrorCode::subscription_limit) return std::to_string(limits.subscriptions);
+    if (error == ErrorCode::channel_limit) return std::to_string(limits.channels);
+    return std::string();
+}
+
 }  // namespace durable

@@ -8,6 +8,7 @@
 #include "ngx_module/log.h"
 #include "ngx_module/object_request.h"
 #include "ngx_module/pool.h"
+#include "ngx_module/publishing.h"
 #include "ngx_module/reader_group.h"
 #include "ngx_module/response.h"
 #include "ngx_module/subscribed_stream.h"
@@ -85,11 +86,7 @@ ngx_int_t subscribe(ngx_http_request_t* r) {
     context->subscribed = stream;
     std::string first;
     const ErrorCode error = zone.groups().join(*stream, key, channels, location.subscribe_format, origin, first);
-    if (error == ErrorCode::subscription_limit) {
-        return send_error(r, error, std::to_string(zone.zone().limits.subscriptions));
-    }
-    if (error == ErrorCode::channel_limit) return send_error(r, error, std::to_string(zone.zone().limits.channels));
-    if (error != ErrorCode::ok) return send_error(r, error);
+    if (error != ErrorCode::ok) return send_error(r, error, limit_detail(error, zone.zone().limits));
 
     const ngx_int_t rc = send_event_stream_head(r);
     if (rc == NGX_ERROR || rc > NGX_OK || r->header_only) {

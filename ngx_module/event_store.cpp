@@ -5,6 +5,7 @@
 
 #include "ngx_module/log.h"
 #include "ngx_module/publishing.h"
+#include "ngx_module/watched_descriptor.h"
 #include "ngx_module/worker.h"
 
 namespace durable {
@@ -95,18 +96,8 @@ bool EventStore::open() noexcept {
         ngx_log_error(NGX_LOG_CRIT, log, ngx_errno, "durable: the store thread's eventfd cannot be watched");
         return false;
     }
-    ngx_connection_t* c = ngx_get_connection(fd, log);
-    if (c == nullptr) {
-        ::close(fd);
-        return false;
-    }
-    c->data = this;
-    c->idle = 1;  // nginx calls the handler with c->close when the worker is to quit
-    c->log = log;
-    c->read->log = c->write->log = log;
-    c->read->handler = on_readable;
-    connection_ = c;
-    return ngx_add_event(c->read, NGX_READ_EVENT, NGX_CLEAR_EVENT) == NGX_OK;
+    connection_ = watch_descriptor(fd, on_readable, this, log);
+    return connection_ != nullptr;
 }
 
 // ---- jobs ----

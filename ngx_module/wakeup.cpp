@@ -3,6 +3,7 @@
 
 #include <sys/un.h>
 
+#include "ngx_module/watched_descriptor.h"
 #include "ngx_module/worker.h"
 
 namespace durable {
@@ -36,21 +37,8 @@ bool Wakeup::open(ngx_log_t* log) noexcept {
         ngx_log_error(NGX_LOG_CRIT, log, ngx_errno, "durable: a wake-up socket cannot be opened");
         return false;
     }
-    ngx_connection_t* c = ngx_get_connection(fd, log);
-    if (c == nullptr) {
-        ::close(fd);
-        return false;
-    }
-    c->data = this;
-    c->idle = 1;  // nginx calls the handler with c->close when the worker is to quit
-    c->log = log;
-    c->read->log = c->write->log = log;
-    c->read->handler = on_readable;
-    if (ngx_add_event(c->read, NGX_READ_EVENT, NGX_CLEAR_EVENT) != NGX_OK) {
-        ngx_close_connection(c);
-        return false;
-    }
-    connection_ = c;
+    connection_ = watch_descriptor(fd, on_readable, this, log);
+    if (connection_ == nullptr) return false;
     posted_.data = this;
     posted_.log = log;
     posted_.handler = on_posted;
@@ -77,7 +65,7 @@ void Wakeup::send(const WakeList& wakes) noexcept {
         name.sun_family = AF_UNIX;
         ngx_memcpy(name.sun_path, target.address, target.size);
         const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + target.size);
-        // A failure is mended by the receiver's own look each second, or it is dead.
+        // A failure is mended by the receiver's own look at each tick, or it is dead.
         static_cast<void>(sendto(connection_->fd, "", 1, MSG_NOSIGNAL, reinterpret_cast<sockaddr*>(&name), length));
     }
 }

@@ -40,7 +40,7 @@ public:
     [[nodiscard]] PostOutcome send(const WorkerRef& target, Command& command, CommandCaller& caller);
 
     // Answers a command that came; `command.sender` and `command.call` say to whom. One that finds
-    // the zone full is tried again each second.
+    // the zone full is tried again with the next ticks.
     void answer(const Command& command, std::int32_t result, std::string_view text = {}) noexcept;
     // The same without a copy of a text that may be long.
     void answer_with(const Command& command, std::int32_t result, std::string text) noexcept;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "ngx_module/event_headers.h"
 
+#include "ngx_module/object_request.h"
 #include "ngx_module/pool.h"
 
 namespace durable {
@@ -8,6 +9,8 @@ namespace durable {
 namespace {
 
 constexpr std::string_view kOwnNames[] = {"durable-event", "durable-event-kind", "durable-object", "durable-operation"};
+
+}  // namespace
 
 bool is_own_name(const ngx_str_t& name) noexcept {
     if (name.len < 13 || (name.data[0] | 0x20) != 'd') return false;
@@ -23,31 +26,24 @@ bool is_own_name(const ngx_str_t& name) noexcept {
     return false;
 }
 
-template <class Visit>
-void for_each_header(const ngx_list_t& list, Visit&& visit) noexcept {
-    for (const ngx_list_part_t* part = &list.part; part != nullptr; part = part->next) {
-        auto* headers = static_cast<ngx_table_elt_t*>(part->elts);
-        for (ngx_uint_t i = 0; i < part->nelts; ++i) visit(headers[i]);
-    }
-}
-
-}  // namespace
-
 // nginx keeps pointers to single headers, which stay valid: the old list's elements are copied, not
 // moved. A subrequest shares its parent's list, so it is never changed in place.
 bool remove_event_headers(ngx_http_request_t* r, std::string_view& token) noexcept {
     ngx_uint_t found = 0;
-    for_each_header(r->headers_in.headers, [&](ngx_table_elt_t& header) {
+    for_each_header(r->headers_in.headers, [&](const ngx_table_elt_t& header) {
         if (!is_own_name(header.key)) return;
         ++found;
         if (token.empty() && header.key.len == kOwnNames[0].size()) token = view(header.value);
     });
-    if (found == 0) return true;
+    return found == 0 || keep_request_headers(r, [](const ngx_table_elt_t& header) { return !is_own_name(header.key); });
+}
+
+bool keep_request_headers(ngx_http_request_t* r, bool (*is_kept)(const ngx_table_elt_t&)) noexcept {
     ngx_list_t kept;
     if (ngx_list_init(&kept, r->pool, 20, sizeof(ngx_table_elt_t)) != NGX_OK) return false;
     bool is_complete = true;
-    for_each_header(r->headers_in.headers, [&](ngx_table_elt_t& header) {
-        if (is_own_name(header.key)) return;
+    for_each_header(r->headers_in.headers, [&](const ngx_table_elt_t& header) {
+        if (!is_kept(header)) return;
         auto* copy = static_cast<ngx_table_elt_t*>(ngx_list_push(&kept));
         if (copy == nullptr) {
             is_complete = false;
@@ -56,14 +52,10 @@ bool remove_event_headers(ngx_http_request_t* r, std::string_view& token) noexce
         }
     });
     if (!is_complete) return false;
-    set_request_headers(r, kept);
-    return true;
-}
-
-void set_request_headers(ngx_http_request_t* r, const ngx_list_t& headers) noexcept {
-    r->headers_in.headers = headers;
+    r->headers_in.headers = kept;
     // A list with one part only keeps its own end.
-    if (headers.last == &headers.part) r->headers_in.headers.last = &r->headers_in.headers.part;
+    if (kept.last == &kept.part) r->headers_in.headers.last = &r->headers_in.headers.part;
+    return true;
 }
 
 bool add_request_header(ngx_http_request_t* r, std::string_view name, std::string_view value) noexcept {

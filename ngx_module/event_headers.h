@@ -17,8 +17,11 @@ namespace durable {
 [[nodiscard]] bool add_event_headers(ngx_http_request_t* r, std::string_view token, EventKind kind,
                                      std::string_view object_key) noexcept;
 
-// Puts `headers` in the place of the request's own list.
-void set_request_headers(ngx_http_request_t* r, const ngx_list_t& headers) noexcept;
+// Whether it is one of the module's.
+[[nodiscard]] bool is_own_name(const ngx_str_t& name) noexcept;
+
+// Gives the request a list of its own with those headers alone. False when out of memory.
+[[nodiscard]] bool keep_request_headers(ngx_http_request_t* r, bool (*is_kept)(const ngx_table_elt_t&)) noexcept;
 
 // One more request header; `name` is lower-case but for the first letters of its words.
 [[nodiscard]] bool add_request_header(ngx_http_request_t* r, std::string_view name, std::string_view value) noexcept;

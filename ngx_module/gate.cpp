@@ -7,15 +7,6 @@
 
 namespace durable {
 
-namespace {
-
-ngx_int_t refuse(ngx_http_request_t* r, ErrorCode error) noexcept {
-    ngx_http_finalize_request(r, send_error(r, error));
-    return NGX_DONE;
-}
-
-}  // namespace
-
 Gate::Gate(RequestContext& context) noexcept : context_(context), request_(context.request) {
     timer_.data = this;
     timer_.handler = on_timeout;
@@ -35,8 +26,8 @@ ngx_int_t Gate::enter(WorkerZone& zone, std::string_view object_key, LineKind ki
         case LineOutcome::passed:
         case LineOutcome::granted: return NGX_DECLINED;
         case LineOutcome::event_over:  // it has no caller
-        case LineOutcome::full: return refuse(request_, ErrorCode::exclusive_queue_full);
-        case LineOutcome::no_memory: return refuse(request_, ErrorCode::no_memory);
+        case LineOutcome::full: return refuse_phase(request_, ErrorCode::exclusive_queue_full);
+        case LineOutcome::no_memory: return refuse_phase(request_, ErrorCode::no_memory);
         case LineOutcome::waiting: break;
     }
     request_->read_event_handler = ngx_http_test_reading;
@@ -64,7 +55,7 @@ void Gate::on_timeout(ngx_event_t* event) noexcept {
     ngx_connection_t* c = gate.request_->connection;
     ngx_http_set_log_request(c->log, gate.request_);
     gate.leave_line();
-    refuse(gate.request_, ErrorCode::exclusive_wait_timeout);
+    refuse_phase(gate.request_, ErrorCode::exclusive_wait_timeout);
     ngx_http_run_posted_requests(c);
 }
 

@@ -31,11 +31,6 @@ bool needs_event(const LocationSettings& location) noexcept {
     return has_application(location) || location.exclusive != nullptr;
 }
 
-ngx_int_t refuse(ngx_http_request_t* r, ErrorCode error) noexcept {
-    ngx_http_finalize_request(r, send_error(r, error));
-    return NGX_DONE;
-}
-
 // An object that a directive names for this request.
 struct NamedObject {
     WorkerZone* zone = nullptr;
@@ -48,9 +43,9 @@ struct NamedObject {
 ngx_int_t name_object(ngx_http_request_t* r, ObjectSettings& settings, NamedObject& named) noexcept {
     Worker* worker = Worker::of(*main_settings(r));
     if (worker == nullptr || !evaluate(r, &settings.key, named.key)) return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    if (check_object_key(named.key) != ErrorCode::ok) return refuse(r, ErrorCode::invalid_object);
+    if (check_object_key(named.key) != ErrorCode::ok) return refuse_phase(r, ErrorCode::invalid_object);
     named.zone = &worker->zone(settings.zone());
-    return named.zone->claim() ? NGX_OK : refuse(r, ErrorCode::no_memory);
+    return named.zone->claim() ? NGX_OK : refuse_phase(r, ErrorCode::no_memory);
 }
 
 // X-14a: whether the request was sent by the section that runs on the object, with its token; `kind` is

@@ -35,15 +35,11 @@ ErrorCode read_event_type(ngx_http_request_t* r, std::string& type) {
 }
 
 const ngx_table_elt_t* find_header(const ngx_http_request_t* r, std::string_view name) noexcept {
-    for (const ngx_list_part_t* part = &r->headers_in.headers.part; part != nullptr; part = part->next) {
-        const auto* headers = static_cast<ngx_table_elt_t*>(part->elts);
-        for (ngx_uint_t i = 0; i < part->nelts; ++i) {
-            const bool is_named = headers[i].key.len == name.size() &&
-                                  ngx_strncasecmp(headers[i].key.data, to_ngx(name).data, name.size()) == 0;
-            if (is_named) return &headers[i];
-        }
-    }
-    return nullptr;
+    const ngx_table_elt_t* found = nullptr;
+    for_each_header(r->headers_in.headers, [&](const ngx_table_elt_t& header) {
+        if (found == nullptr && is_named(header, name)) found = &header;
+    });
+    return found;
 }
 
 CallPath call_path(ngx_http_request_t* r) noexcept {

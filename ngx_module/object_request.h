@@ -18,6 +18,19 @@ namespace durable {
 // The `event` argument of a publish: empty where there is none.
 [[nodiscard]] ErrorCode read_event_type(ngx_http_request_t* r, std::string& type);
 
+template <class Visit>
+void for_each_header(const ngx_list_t& headers, Visit&& visit) noexcept {
+    for (const ngx_list_part_t* part = &headers.part; part != nullptr; part = part->next) {
+        const auto* header = static_cast<ngx_table_elt_t*>(part->elts);
+        for (ngx_uint_t i = 0; i < part->nelts; ++i) visit(header[i]);
+    }
+}
+
+// Whatever the case; `name` is lower-case.
+[[nodiscard]] inline bool is_named(const ngx_table_elt_t& header, std::string_view name) noexcept {
+    return header.key.len == name.size() && ngx_strncasecmp(header.key.data, to_ngx(name).data, name.size()) == 0;
+}
+
 // The first request header of that lower-case name; nullptr: there is none.
 [[nodiscard]] const ngx_table_elt_t* find_header(const ngx_http_request_t* r, std::string_view name) noexcept;
 

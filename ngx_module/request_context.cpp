@@ -42,9 +42,7 @@ RequestContext* RequestContext::create(ngx_http_request_t* r) noexcept {
 RequestContext::~RequestContext() { end_event(); }
 
 void RequestContext::begin_event(WorkerZone& worker_zone, std::string_view key, LocationSettings& location) {
-    worker_zone.worker().random_bytes(token.random, sizeof token.random);
-    token.worker = worker_zone.zone().self;
-    token.zone = worker_zone.zone().id;
+    token = worker_zone.new_token();
     write_event_token(token, token_text_);
     worker_zone.events().add(*this);
     zone = &worker_zone;

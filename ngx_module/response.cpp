@@ -64,6 +64,11 @@ ngx_int_t send_error(ngx_http_request_t* r, ErrorCode error, std::string_view de
     });
 }
 
+ngx_int_t refuse_phase(ngx_http_request_t* r, ErrorCode error) noexcept {
+    ngx_http_finalize_request(r, send_error(r, error));
+    return NGX_DONE;
+}
+
 ngx_int_t send_method_not_allowed(ngx_http_request_t* r, std::string_view allowed) noexcept {
     if (!add_header(r, "Allow", allowed)) return NGX_ERROR;
     return send_error(r, ErrorCode::method_not_allowed, view(r->method_name));

@@ -17,6 +17,9 @@ ngx_int_t send_kept_json(ngx_http_request_t* r, ngx_uint_t status, std::string_v
 // The refusal of `error`; `detail` as in append_error_json.
 ngx_int_t send_error(ngx_http_request_t* r, ErrorCode error, std::string_view detail = {}) noexcept;
 
+// The same from a phase handler, which returns what this does.
+ngx_int_t refuse_phase(ngx_http_request_t* r, ErrorCode error) noexcept;
+
 // 405 with the methods that are allowed, as in "GET, HEAD".
 ngx_int_t send_method_not_allowed(ngx_http_request_t* r, std::string_view allowed) noexcept;
 

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "ngx_module/section.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "core/event.h"
 #include "core/json_text.h"
 #include "core/text_rules.h"
 #include "core/url_text.h"
 #include "ngx_module/event_headers.h"
+#include "ngx_module/object_request.h"
 #include "ngx_module/pool.h"
 #include "ngx_module/request_body.h"
 #include "ngx_module/response.h"
@@ -24,31 +28,13 @@ ngx_int_t on_subrequest_done(ngx_http_request_t* subrequest, void* data, ngx_int
     return NGX_OK;
 }
 
-// A list of the subrequest's own, without what belongs to the call alone. An encoded answer would be
-// no JSON.
-bool copy_headers(ngx_http_request_t* subrequest) noexcept {
+// What belongs to the call alone, and what would make the answer no JSON, is not the handler's.
+bool is_for_handler(const ngx_table_elt_t& header) noexcept {
     constexpr std::string_view kDropped[] = {"content-length", "transfer-encoding", "content-type",
                                              "expect",         "connection",        "accept-encoding"};
-    const ngx_list_part_t* part = &subrequest->headers_in.headers.part;
-    ngx_list_t own;
-    if (ngx_list_init(&own, subrequest->pool, 16, sizeof(ngx_table_elt_t)) != NGX_OK) return false;
-    for (; part != nullptr; part = part->next) {
-        const auto* headers = static_cast<ngx_table_elt_t*>(part->elts);
-        for (ngx_uint_t i = 0; i < part->nelts; ++i) {
-            bool is_dropped = false;
-            for (const std::string_view name : kDropped) {
-                is_dropped |= headers[i].key.len == name.size() &&
-                              ngx_strncasecmp(headers[i].key.data, to_ngx(name).data, name.size()) == 0;
-            }
-            if (is_dropped) continue;
-            auto* copy = static_cast<ngx_table_elt_t*>(ngx_list_push(&own));
-            if (copy == nullptr) return false;
-            *copy = headers[i];
-        }
-    }
-    set_request_headers(subrequest, own);
-    std::string_view token;
-    return remove_event_headers(subrequest, token);
+    if (is_own_name(header.key)) return false;
+    return std::none_of(std::begin(kDropped), std::end(kDropped),
+                        [&](std::string_view name) { return is_named(header, name); });
 }
 
 // Of the answer, as far as its head tells; a large one is not moved as it grows.
@@ -127,9 +113,7 @@ void Section::run() {
 // ---- the section's event ----
 
 bool Section::begin_event() {
-    call_.zone.worker().random_bytes(token.random, sizeof token.random);
-    token.worker = call_.zone.zone().self;
-    token.zone = call_.zone.zone().id;
+    token = call_.zone.new_token();
     call_.zone.sections().add(*this);
     is_running_ = true;
     set_token(token);
@@ -174,7 +158,7 @@ ngx_int_t Section::enter_handler() {
     const auto* core = static_cast<ngx_http_core_main_conf_t*>(ngx_http_get_module_main_conf(r, ngx_http_core_module));
     sr->variables = static_cast<ngx_http_variable_value_t*>(
         ngx_pcalloc(r->pool, core->variables.nelts * sizeof(ngx_http_variable_value_t)));
-    if (sr->variables == nullptr || !copy_headers(sr) || !add_headers(sr)) return NGX_ERROR;
+    if (sr->variables == nullptr || !keep_request_headers(sr, is_for_handler) || !add_headers(sr)) return NGX_ERROR;
     return NGX_OK;
 }
 

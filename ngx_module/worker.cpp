@@ -65,6 +65,14 @@ bool WorkerZone::claim() noexcept {
     return true;
 }
 
+EventToken WorkerZone::new_token() {
+    EventToken token;
+    worker_.random_bytes(token.random, sizeof token.random);
+    token.worker = zone_.self;
+    token.zone = zone_.id;
+    return token;
+}
+
 void WorkerZone::listen(StationListener& listener, StationRecord* station, bool early) {
     ignore(listener);
     auto [at, is_new] = stations_.try_emplace(station);
@@ -255,7 +263,6 @@ void Worker::on_wakeup() noexcept {
 }
 
 void Worker::on_quit() noexcept {
-    is_quitting_ = true;
     for (auto& zone : zones_) zone->groups().end_all();
     // nginx exits as soon as all timers may be cancelled, without running what was posted: HTTP/2
     // closes its connections that way.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // What a worker process has of the zones: its slots, whom to call when a wake-up comes, and the
-// once-a-second look after dead workers. Made at the first use, gone with the process.
+// look after dead workers, twice a second. Made at the first use, gone with the process.
 #pragma once
 
 #include <optional>
@@ -54,6 +54,9 @@ public:
     // Makes sure that this worker has a slot. False when the zone is full.
     [[nodiscard]] bool claim() noexcept;
     bool is_claimed() const noexcept { return zone_.self.generation != 0; }
+
+    // The token of an event that is to run here.
+    [[nodiscard]] EventToken new_token();
 
     // `early` ones are called before the others of the station.
     void listen(StationListener& listener, StationRecord* station, bool early);
@@ -116,7 +119,6 @@ public:
 
     WorkerZone& zone(const ZoneSettings& settings) noexcept { return *zones_[settings.index]; }
     Wakeup& wakeup() noexcept { return wakeup_; }
-    bool is_quitting() const noexcept { return is_quitting_; }
     std::uint64_t start_time() const noexcept { return start_time_; }
     // From the kernel's random source.
     void random_bytes(void* out, std::size_t bytes);
@@ -136,7 +138,6 @@ private:
     std::uint64_t start_time_ = 0;
     unsigned char random_[2048];  // fetched ahead, each byte used once
     std::size_t random_used_ = sizeof random_;
-    bool is_quitting_ = false;
 };
 
 }  // namespace durable
